@@ -1,3 +1,4 @@
+// Computes the rows of comm_ops: times, late and slow ranks, and the calls that nccl-tests' timers count.
 #include "comm_ops/call_rows.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +42,7 @@ LateRank make_late_rank(LateRank::Kind kind, const RankInfo& rank, double late_s
   return {kind, rank.rank, rank.host, late_s, fmt::format("rank {} on {} {}", rank.rank, rank.host, text)};
 }
 
-/// Finds the rank that began every call after all others, so that they waited for it.
+/// Finds the rank that began every call after all other ranks, so that these waited for it.
 std::optional<LateRank> find_late_caller(RankCalls calls, const std::vector<RankInfo>& ranks, double time_s) {
   const auto earliest_s = [](const CallTimes* times) { return std::ranges::min(times->delay_s); };
   const auto last = std::ranges::max_element(calls, {}, earliest_s);
@@ -73,7 +74,7 @@ std::optional<LateRank> find_slow_caller(RankCalls equals, std::span<const RankI
                                     slow_s * 1e3));
 }
 
-/// `calls` has one entry for each rank that makes the call, from rank 0 on.
+/// Finds ranks that the others waited for. `calls` has one entry for each rank that makes the call, from rank 0 on.
 std::vector<LateRank> find_late_and_slow_callers(const CommOpsCase& comm_case, RankCalls calls,
                                                  const std::vector<RankInfo>& ranks, double time_s) {
   std::vector<LateRank> late_ranks;
@@ -83,9 +84,8 @@ std::vector<LateRank> find_late_and_slow_callers(const CommOpsCase& comm_case, R
   const bool has_roles = comm_case.test == CreationKind::split || comm_case.test == CreationKind::grow;
   const std::size_t middle = has_roles ? static_cast<std::size_t>(comm_case.kept_ranks) : calls.size();
   const std::span all_ranks(ranks);
-  for (const auto& [first, end] : {std::pair<std::size_t, std::size_t>{0, middle}, {middle, calls.size()}})
-    if (auto slow = find_slow_caller(calls.subspan(first, end - first), all_ranks.subspan(first, end - first)))
-      late_ranks.push_back(*slow);
+  if (auto slow = find_slow_caller(calls.first(middle), all_ranks.first(middle))) late_ranks.push_back(*slow);
+  if (auto slow = find_slow_caller(calls.subspan(middle), all_ranks.subspan(middle))) late_ranks.push_back(*slow);
   return late_ranks;
 }
 
@@ -131,7 +131,7 @@ std::vector<std::vector<double>> by_call(const std::vector<std::vector<double>>&
   return calls_s;
 }
 
-/// Appends the calls to the timer with this name, which is added if it is missing.
+/// Appends the calls to the timer with this name. Adds the timer if it is missing. `times_s`: [rank][call].
 void add_to_timer(std::vector<TimerCalls>& timers, const std::string& name, bool is_optional,
                   const std::vector<std::vector<double>>& times_s) {
   auto timer = std::ranges::find(timers, name, &TimerCalls::timer);
@@ -142,22 +142,27 @@ void add_to_timer(std::vector<TimerCalls>& timers, const std::string& name, bool
 /// Adds a call to the timers with which nccl-tests times it. Without a library, the timer has the name of the test.
 void add_to_timers(std::vector<TimerCalls>& timers, CreationKind test, RankCalls calls, const Backend& backend) {
   const LifecycleCall call = calls.front()->call;
+  // The parent communicator of a test was made by the call of an init.
   const CreationKind kind = calls.front()->is_of_parent ? CreationKind::init : test;
   const std::string function = backend.lifecycle_function(kind, call);
   std::vector<std::vector<double>> times_s;
   for (const CallTimes* times : calls) times_s.push_back(times->time_s);
   if (function.empty()) {
-    const CreationKind named = call == LifecycleCall::create ? kind : test;
-    return add_to_timer(timers, fmt::format("{} {}", name(named), name(call)), call == LifecycleCall::rendezvous,
+    // Only the creation of the parent has the name of an init. Its other calls are timed with those of the test.
+    const CreationKind named_test = call == LifecycleCall::create ? kind : test;
+    return add_to_timer(timers, fmt::format("{} {}", name(named_test), name(call)), call == LifecycleCall::rendezvous,
                         times_s);
   }
-  if (!moves_data(call)) return add_to_timer(timers, fmt::format("NCCL {}", function), /*is_optional=*/false, times_s);
+  const std::string function_timer = fmt::format("NCCL {}", function);
+  if (!moves_data(call)) return add_to_timer(timers, function_timer, /*is_optional=*/false, times_s);
+  // nccl-tests times the function and the wait for its result by two timers.
   std::vector<std::vector<double>> issue_s;
+  std::vector<std::vector<double>> wait_s = times_s;
   for (const CallTimes* times : calls) issue_s.push_back(times->issue_s);
-  for (std::size_t rank = 0; rank < times_s.size(); ++rank)
-    for (std::size_t i = 0; i < times_s[rank].size(); ++i) times_s[rank][i] -= issue_s[rank][i];
-  add_to_timer(timers, fmt::format("NCCL {}", function), /*is_optional=*/false, issue_s);
-  add_to_timer(timers, "(CUDA) Stream Synchronize", /*is_optional=*/true, times_s);
+  for (std::size_t rank = 0; rank < wait_s.size(); ++rank)
+    for (std::size_t i = 0; i < wait_s[rank].size(); ++i) wait_s[rank][i] -= issue_s[rank][i];
+  add_to_timer(timers, function_timer, /*is_optional=*/false, issue_s);
+  add_to_timer(timers, "(CUDA) Stream Synchronize", /*is_optional=*/true, wait_s);
 }
 
 /// Calls of a case by call, from all ranks in rank order.
@@ -174,10 +179,12 @@ LifecycleRow make_lifecycle_row(const CommOpsCase& comm_case, RankCalls calls, c
     row.rank_medians_s.push_back(median_s(times->time_s));
   }
   row.median_s = median_s(std::move(samples_s));
-  std::vector<RankCalls> calls_by_time{calls};
-  if (const auto of_parent = parent_calls.find(call); of_parent != parent_calls.end())
-    calls_by_time.insert(ends_communicator(call) ? calls_by_time.end() : calls_by_time.begin(), of_parent->second);
-  for (const RankCalls timed : calls_by_time) add_to_timers(row.timers, comm_case.test, timed, backend);
+  const auto of_parent = parent_calls.find(call);
+  const bool has_parent_call = of_parent != parent_calls.end();
+  const bool is_parent_last = ends_communicator(call);
+  if (has_parent_call && !is_parent_last) add_to_timers(row.timers, comm_case.test, of_parent->second, backend);
+  add_to_timers(row.timers, comm_case.test, calls, backend);
+  if (has_parent_call && is_parent_last) add_to_timers(row.timers, comm_case.test, of_parent->second, backend);
   return row;
 }
 
@@ -186,10 +193,14 @@ LifecycleRow make_lifecycle_row(const CommOpsCase& comm_case, RankCalls calls, c
 CaseRows make_call_rows(const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls,
                         const Backend& backend, const std::vector<RankInfo>& ranks) {
   // Ranks that make a call are always the first ones of the job.
-  CallsByKind own_calls, parent_calls;
-  for (const auto& rank_calls : calls)
-    for (const CallTimes& times : rank_calls)
-      (times.is_of_parent ? parent_calls : own_calls)[times.call].push_back(&times);
+  CallsByKind own_calls;
+  CallsByKind parent_calls;
+  for (const auto& rank_calls : calls) {
+    for (const CallTimes& times : rank_calls) {
+      CallsByKind& calls_by_kind = times.is_of_parent ? parent_calls : own_calls;
+      calls_by_kind[times.call].push_back(&times);
+    }
+  }
   CaseRows rows;
   for (const auto& [call, times] : own_calls) {
     const bool is_all_reduce = moves_data(call);

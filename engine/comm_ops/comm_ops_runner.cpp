@@ -1,5 +1,5 @@
-// A case runs in the team of its ranks. Every rank of the team takes part in every barrier; ranks that do not make a
-// call only align.
+// Makes and times the calls of one case on one rank, and checks the all-reduces. A case runs in the team of its ranks.
+// Every rank of the team takes part in every barrier, also a rank that does not make the call after it.
 #include "comm_ops/comm_ops_runner.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace busbw {
 namespace {
 
-/// Element of a rank's result: its number in the communicator, or that it is no member.
+/// Meaning of an element of a result: a member's number in the communicator plus 1, or 0 for a rank that is no member.
 std::string member_text(std::int32_t value) {
   return value == 0 ? "no member" : fmt::format("rank {} of the communicator", value - 1);
 }
@@ -57,10 +57,14 @@ class CaseRun {
   }
 
  private:
-  bool has(LifecycleCall call) const { return backend_.missing_lifecycle_call(case_.test, call).empty(); }
+  bool is_supported(LifecycleCall call) const { return backend_.missing_lifecycle_call(case_.test, call).empty(); }
 
-  /// Makes the communicator that is split, shrunk or grown, and uses it before a grow. As in nccl-tests, these calls
-  /// are timed only without a warm-up.
+  static LifecycleCall all_reduce_call(int work) {
+    return work == 0 ? LifecycleCall::first_all_reduce : LifecycleCall::next_all_reduce;
+  }
+
+  /// Makes the parent, which is the communicator to split, shrink or grow, and uses it before a grow. As in nccl-tests,
+  /// these calls are timed only without a warm-up.
   void connect_parent() {
     if (case_.test == CreationKind::init) return;
     const bool grows = case_.test == CreationKind::grow;
@@ -77,18 +81,18 @@ class CaseRun {
     if (!grows) return;
     for (int work = 0; work < settings_.work_iterations; ++work) {
       lifecycle_.set_input(std::vector<std::int32_t>(all_reduce_elements(world_.size())));
-      const auto call = work == 0 ? LifecycleCall::first_all_reduce : LifecycleCall::next_all_reduce;
-      time_parent_call(call, [&] { parent_->all_reduce(); }, [&] { parent_->wait(); });
+      time_parent_call(all_reduce_call(work), [&] { parent_->all_reduce(); }, [&] { parent_->wait(); });
     }
   }
 
-  /// Ends the parent as the communicators that were made of it. As in nccl-tests, it is always timed.
+  /// Ends the parent in the same way as the communicators that were made of it. As in nccl-tests, this is always timed.
   void end_parent() {
     if (!parent_) return;
     if (settings_.aborts) {
-      if (has(LifecycleCall::abort)) time_parent_call(LifecycleCall::abort, [&] { parent_->abort(); });
+      if (is_supported(LifecycleCall::abort)) time_parent_call(LifecycleCall::abort, [&] { parent_->abort(); });
     } else {
-      if (has(LifecycleCall::finalize)) time_parent_call(LifecycleCall::finalize, [&] { parent_->finalize(); });
+      if (is_supported(LifecycleCall::finalize))
+        time_parent_call(LifecycleCall::finalize, [&] { parent_->finalize(); });
       time_parent_call(LifecycleCall::destroy, [&] { parent_->destroy(); });
     }
     parent_.reset();
@@ -147,17 +151,18 @@ class CaseRun {
   void run_iteration() {
     const bool is_member = creation_.includes(team_.rank());
     std::unique_ptr<LifecycleCommunicator> communicator;
-    if (has(LifecycleCall::rendezvous))
+    if (is_supported(LifecycleCall::rendezvous))
       time_call(LifecycleCall::rendezvous, true, [&] { lifecycle_.rendezvous(creation_, parent_.get()); });
     time_call(LifecycleCall::create, is_member, [&] { communicator = lifecycle_.create(creation_, parent_.get()); });
     for (int work = 0; work < settings_.work_iterations; ++work)
-      check_all_reduce(work == 0 ? LifecycleCall::first_all_reduce : LifecycleCall::next_all_reduce,
-                       communicator.get());
+      check_all_reduce(all_reduce_call(work), communicator.get());
     if (settings_.aborts) {
-      if (has(LifecycleCall::abort)) time_call(LifecycleCall::abort, is_member, [&] { communicator->abort(); });
+      if (is_supported(LifecycleCall::abort))
+        time_call(LifecycleCall::abort, is_member, [&] { communicator->abort(); });
       return;
     }
-    if (has(LifecycleCall::finalize)) time_call(LifecycleCall::finalize, is_member, [&] { communicator->finalize(); });
+    if (is_supported(LifecycleCall::finalize))
+      time_call(LifecycleCall::finalize, is_member, [&] { communicator->finalize(); });
     time_call(LifecycleCall::destroy, is_member, [&] { communicator->destroy(); });
   }
 
@@ -178,7 +183,8 @@ class CaseRun {
     const auto [first, end] = creation_.members_of(team_.rank());
     for (std::size_t i = 0; i < count; ++i) {
       const int number = static_cast<int>(i);
-      const std::int32_t expected = number >= first && number < end ? number - first + 1 : 0;
+      const bool is_member = first <= number && number < end;
+      const std::int32_t expected = is_member ? number - first + 1 : 0;
       if (result[i] == expected) continue;
       ++check_result.wrong_elements;
       if (check_result.first_wrong.size() == Mismatches::kKept) continue;

@@ -16,7 +16,7 @@ namespace busbw {
 /// barrier aligns the ranks.
 struct CallTimes {
   LifecycleCall call = LifecycleCall::create;
-  /// The call was made on the parent communicator. Only the timers of nccl-tests count it.
+  /// The call was made on the parent communicator. Only the timers of nccl-tests count such a call.
   bool is_of_parent = false;
   std::vector<double> delay_s = {};  // from the barrier to the call
   std::vector<double> time_s = {};   // of the call; of an all_reduce with the wait for its result
@@ -37,8 +37,8 @@ struct CommOpsCase {
 
 /// Additions of the caller.
 struct CommOpsHooks {
-  std::function<void()> before_call;  // fault injection
-  std::function<void(std::span<std::int32_t>)> change_result;
+  std::function<void()> before_call;                           // fault injection: delays the call
+  std::function<void(std::span<std::int32_t>)> change_result;  // fault injection: corrupts a result before its check
   /// Takes the calls that each rank of a case made, by rank; called on rank 0.
   std::function<void(const CommOpsCase&, const std::vector<std::vector<CallTimes>>&)> report;
 };
@@ -46,7 +46,7 @@ struct CommOpsHooks {
 /// Elements of the checked all_reduce on a job of `ranks` ranks: nccl-tests' number, but at least one for each rank.
 std::size_t all_reduce_elements(int ranks);
 
-/// Runs all tests on all numbers of ranks. All ranks of `world` call it. All arguments must outlive the call.
+/// Runs all tests on all numbers of ranks. All ranks of `world` call this function.
 void run_comm_ops(const CommOpsSettings& settings, const RunSettings& run, Backend& backend, Team& world,
                   const CommOpsHooks& hooks);
 

@@ -1,3 +1,4 @@
+// Parses the rules for numbers of ranks, and applies them.
 #include "comm_ops/comm_ops_settings.hpp"
 
 #include <algorithm>
@@ -13,13 +14,15 @@ constexpr std::array<std::string_view, 4> kTestNames{"init", "split", "shrink", 
 constexpr std::array<std::string_view, 7> kCallNames{
     "rendezvous", "create", "first_all_reduce", "next_all_reduce", "finalize", "destroy", "abort"};
 
-/// Number of ranks after `ranks` in a sweep that rises or falls. It changes by at least 1.
+/// Number of ranks after `ranks` in a sweep that rises or falls, by at least 1.
 int next_rank_count(const RankStep& sweep, int ranks, bool rises) {
   const double change = sweep.kind == RankStep::Kind::step ? sweep.number : 0;
   const double factor = sweep.kind == RankStep::Kind::factor ? sweep.number : 1;
   const double next = rises ? ranks * factor + change : ranks / factor - change;
-  const int rounded = static_cast<int>(std::lround(std::clamp(next, -1.0, 1e6)));
-  return rounded != ranks ? rounded : ranks + (rises ? 1 : -1);
+  constexpr double kMaxNext = 1e6;  // above any number of ranks
+  const int rounded = static_cast<int>(std::lround(std::clamp(next, -1.0, kMaxNext)));
+  if (rounded != ranks) return rounded;
+  return rises ? ranks + 1 : ranks - 1;
 }
 
 }  // namespace
@@ -40,7 +43,7 @@ std::optional<RankStep> parse_rank_step(std::string_view text) {
   const auto number = parse_number(text.substr(text.find('-') + 1));
   if (!number || *number <= 0) return std::nullopt;
   if (!is_factor) return RankStep{RankStep::Kind::step, *number};
-  return RankStep{RankStep::Kind::factor, std::max(*number, 1 / *number)};
+  return RankStep{RankStep::Kind::factor, std::max(*number, 1 / *number)};  // 0.5 means the same as 2
 }
 
 std::vector<int> rank_counts(const CommOpsSettings& settings) {
@@ -49,14 +52,15 @@ std::vector<int> rank_counts(const CommOpsSettings& settings) {
   const bool rises = settings.begin_ranks < settings.end_ranks;
   while (true) {
     const int next = next_rank_count(settings.sweep, counts.back(), rises);
-    if (rises ? next > settings.end_ranks : next < settings.end_ranks) return counts;
+    const bool is_past_end = rises ? next > settings.end_ranks : next < settings.end_ranks;
+    if (is_past_end) return counts;
     counts.push_back(next);
   }
 }
 
 int kept_ranks(const RankStep& resize, int ranks) {
-  const double limit = resize.kind == RankStep::Kind::factor ? ranks / resize.number : ranks - resize.number;
-  return static_cast<int>(std::clamp(std::ceil(limit), 0.0, static_cast<double>(ranks)));
+  const double kept = resize.kind == RankStep::Kind::factor ? ranks / resize.number : ranks - resize.number;
+  return static_cast<int>(std::clamp(std::ceil(kept), 0.0, static_cast<double>(ranks)));
 }
 
 bool can_run(CreationKind test, const RankStep& resize, int ranks) {

@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-/// Name of the program. It is not in collectives.toml, because it measures calls of the library and moves no data.
+/// Name of the program. The program is not in collectives.toml, because it measures calls of the library.
 inline constexpr std::string_view kCommOpsName = "comm_ops";
 
 /// Rule from one number of ranks to another: "factor-2", "step-4" or "fixed".
@@ -19,7 +19,7 @@ struct RankStep {
   double number = 2;  // above 0; a factor is at least 1
 };
 
-/// Returns nothing if the text is no such rule.
+/// Parses "factor-N", "step-N" or "fixed". Nothing for another text.
 std::optional<RankStep> parse_rank_step(std::string_view text);
 
 /// Values of the command line.

@@ -21,7 +21,7 @@ namespace busbw {
 namespace {
 
 constexpr double kStepLimitS = 60;  // for each exchange between the processes, and the slowest command before it
-constexpr double kSilenceS = 30;
+constexpr double kSilenceS = 30;  // a process without a heartbeat for this time is lost
 
 /// True if this process is the first one on its node. All processes must call it.
 bool is_first_on_node(LaunchedJob& job, int process) {
@@ -53,9 +53,16 @@ std::vector<NodeOutput> gather_outputs(LaunchedJob& job, int process, const std:
 }
 
 std::vector<NodeOutput> outputs_of_job(const std::string& program, const World& world, const std::string& command) {
-  LaunchedJob job({world.rank, world.size, /*ranks_per_process=*/1, world.store, world.token, world.join_limit_s,
-                   kStepLimitS, kSilenceS},
-                  {[&](const std::string& message) { print_stderr(program, message); }, throw_if_interrupted});
+  LaunchedJob job({.process = world.rank,
+                   .processes = world.size,
+                   .ranks_per_process = 1,
+                   .store = world.store,
+                   .token = world.token,
+                   .join_limit_s = world.join_limit_s,
+                   .step_limit_s = kStepLimitS,
+                   .silence_s = kSilenceS},
+                  {.on_status = [&](const std::string& message) { print_stderr(program, message); },
+                   .on_tick = throw_if_interrupted});
   try {
     std::vector<NodeOutput> outputs = gather_outputs(job, world.rank, command);
     job.leave();
@@ -104,9 +111,14 @@ int run_each_node(const std::string& program, const std::vector<std::string>& ar
     throw UsageError(fmt::format(
         "each-node takes two commands, got {} words; give one for each node and one for process 0", arguments.size()));
   const SignalMask mask;
-  const std::vector<NodeOutput> outputs = world.size > 1 ? outputs_of_job(program, world, arguments[0])
-                                                         : std::vector<NodeOutput>{run_node_command(arguments[0])};
-  return world.rank == 0 ? run_collector(program, arguments[1], output_lines(outputs)) : 0;
+  const std::string& node_command = arguments[0];
+  const std::string& collector = arguments[1];
+  std::vector<NodeOutput> outputs;
+  if (world.size > 1)
+    outputs = outputs_of_job(program, world, node_command);
+  else
+    outputs.push_back(run_node_command(node_command));
+  return world.rank == 0 ? run_collector(program, collector, output_lines(outputs)) : 0;
 }
 
 }  // namespace busbw

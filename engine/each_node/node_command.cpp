@@ -39,15 +39,16 @@ class ScopedCommand {
     siginfo_t info{};
     if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
       return std::nullopt;
-    return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+    constexpr int kSignalBase = 128;  // a shell reports a signal as 128 and its number
+    return info.si_code == CLD_EXITED ? info.si_status : kSignalBase + info.si_status;
   }
 
  private:
   pid_t pid_;
 };
 
-/// Appends the available output. If nothing is available and `waits` is true, waits up to kOutputPollMs for it. Returns
-/// false at the end of the output.
+/// Appends the available output. If nothing is available and `waits` is true, waits up to kOutputPollMs for output.
+/// Stops above `max_bytes`. Returns false at the end of the output.
 bool read_available(int descriptor, std::string& output, std::size_t max_bytes, bool waits) {
   pollfd entry{descriptor, POLLIN, 0};
   char chunk[1 << 14];

@@ -6,7 +6,6 @@
 
 namespace busbw {
 
-/// Limits of a command.
 struct CommandLimits {
   double time_s = 10;
   std::size_t output_bytes = std::size_t{1} << 20;

@@ -26,7 +26,7 @@ struct LostGpu {
   std::string reason;
 };
 
-/// Location of one rank, which it reports to rank 0.
+/// Location of one rank. Each rank reports its location to rank 0.
 struct RankLocation {
   std::string host;
   std::string host_identity;  // distinguishes hosts of the same name; empty if the rank is lost
@@ -61,7 +61,7 @@ class FlowCluster {
   explicit FlowCluster(const std::vector<RankLocation>& locations);
 
   const std::vector<FlowNode>& nodes() const { return nodes_; }
-  /// True if the GPUs of the ranks that are not lost are of several types.
+  /// True if the GPUs of the living ranks have several types.
   bool has_unlike_gpus() const { return known_types_.size() > 1; }
   /// Converts ends to ranks. Throws UsageError if a node or GPU is unknown, if both ends of a flow are the same GPU, or
   /// if a flow occurs twice.
@@ -73,7 +73,7 @@ class FlowCluster {
   int rank_of(const FlowEnd& end) const;
 
   std::vector<FlowNode> nodes_;
-  std::set<std::string> known_types_;
+  std::set<std::string> known_types_;  // of the GPUs of living ranks
 };
 
 }  // namespace busbw

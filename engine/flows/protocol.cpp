@@ -18,6 +18,7 @@ using nlohmann::json;
 
 constexpr int kProtocol = 1;
 constexpr std::int64_t kMaxIterations = 100'000;  // the samples of a round are kept in memory
+constexpr std::size_t kMaxQuotedBytes = 60;       // of an invalid request in an error
 
 const json& member(const json& object, const char* name) {
   const auto entry = object.is_object() ? object.find(name) : object.end();
@@ -28,9 +29,12 @@ const json& member(const json& object, const char* name) {
 std::int64_t whole_number(const json& object, const char* name, std::int64_t min,
                           std::int64_t max = std::numeric_limits<std::int64_t>::max()) {
   const json& value = member(object, name);
-  const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max)
-                                               : value.is_number_integer();
-  if (fits && value.get<std::int64_t>() >= min && value.get<std::int64_t>() <= max) return value.get<std::int64_t>();
+  // get<std::int64_t>() would return a negative number for a number from 2^63 on.
+  const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(max);
+  if (value.is_number_integer() && !is_too_large) {
+    const auto number = value.get<std::int64_t>();
+    if (number >= min && number <= max) return number;
+  }
   throw UsageError(fmt::format("\"{}\": {} is not a whole number from {} to {}; correct it", name,
                                printable_value(value.dump(-1, ' ', true, json::error_handler_t::replace)), min, max));
 }
@@ -48,12 +52,23 @@ FlowEnd parse_end(const json& flow, const char* name) {
 
 void add_lost(JsonBuilder& json, const std::vector<LostGpu>& lost) {
   if (lost.empty()) return;
-  json.values("lost", lost, [&](const LostGpu& gpu) {
-    json.open_object();
+  json.objects("lost", lost, [&](const LostGpu& gpu) {
     json.field("node", gpu.end.node);
     json.field("gpu", gpu.end.gpu);
     json.field("error", gpu.reason);
-    json.close_object();
+  });
+}
+
+/// Adds the network ports of a node. The first port is rail 0, the next one rail 1.
+void add_nics(JsonBuilder& json, const FlowNode& node) {
+  int rail = 0;
+  json.objects("nics", node.nics, [&](const auto& entry) {
+    const FlowNic& nic = entry.second;
+    json.field("name", nic.name);
+    json.field("rail", rail);
+    json.values("gpus", nic.gpus);
+    if (nic.numa_node) json.field("numa", *nic.numa_node);
+    ++rail;
   });
 }
 
@@ -62,8 +77,8 @@ void add_lost(JsonBuilder& json, const std::vector<LostGpu>& lost) {
 Request parse_request(std::string_view line) {
   const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!request.is_object())
-    throw UsageError(
-        fmt::format("\"{}\" is not a JSON object; send one per line", printable_value(line.substr(0, 60))));
+    throw UsageError(fmt::format("\"{}\" is not a JSON object; send one per line",
+                                 printable_value(line.substr(0, kMaxQuotedBytes))));
   const std::string kind = text(request, "ask");
   if (kind == "end") return EndRequest{};
   if (kind == "cluster") {
@@ -87,35 +102,17 @@ std::string cluster_answer(const FlowCluster& cluster, const std::vector<LostGpu
   JsonBuilder json;
   json.open_object();
   json.field("protocol", kProtocol);
-  json.values("nodes", cluster.nodes(), [&](const FlowNode& node) {
-    json.open_object();
+  json.objects("nodes", cluster.nodes(), [&](const FlowNode& node) {
     json.field("name", node.name);
     json.field("gpus", node.ranks.size());
     const bool has_network = cluster.nodes().size() > 1 && !node.nics.empty();
-    int rail = 0;
-    if (has_network)
-      json.values("nics", node.nics, [&](const auto& entry) {
-        const FlowNic& nic = entry.second;
-        json.open_object();
-        json.field("name", nic.name);
-        json.field("rail", rail++);
-        json.values("gpus", nic.gpus);
-        if (nic.numa_node) json.field("numa", *nic.numa_node);
-        json.close_object();
-      });
+    if (has_network) add_nics(json, node);
     if (cluster.has_unlike_gpus()) json.values("gpu_types", node.gpu_types);
     if (std::ranges::any_of(node.gpu_numa_nodes, [](const auto& numa_node) { return numa_node.has_value(); }))
       json.values("gpu_numa", node.gpu_numa_nodes);
-    json.close_object();
   });
   add_lost(json, lost);
-  json.key("environment");
-  json.open_object();
-  for (const auto& [name, value] : settings) {
-    json.quoted_key(name);
-    json.value(value);
-  }
-  json.close_object();
+  json.text_object("environment", settings);
   json.close_object();
   json.end_line();
   return json.text();
@@ -126,14 +123,11 @@ std::string measure_answer(std::int64_t id, const std::vector<FlowResult>& flows
   JsonBuilder json;
   json.open_object();
   json.field("id", id);
-  json.values("flows", flows, [&](const FlowResult& flow) {
-    json.open_object();
-    if (flow.error.empty()) {
+  json.objects("flows", flows, [&](const FlowResult& flow) {
+    if (flow.error.empty())
       json.values("times_us", flow.times_s, [&](double time_s) { json.value(time_s * 1e6); });
-    } else {
+    else
       json.field("error", flow.error);
-    }
-    json.close_object();
   });
   add_lost(json, lost);
   json.field("took_s", took_s);

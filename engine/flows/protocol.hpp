@@ -2,7 +2,6 @@
 // Messages of protocol 1 between `busbw find` and this program: one JSON object per line. src/busbw/find/protocol.py
 // is the other side. Unknown fields are ignored.
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,15 +23,14 @@ struct MeasureRequest {
   std::vector<std::pair<FlowEnd, FlowEnd>> flows;  // sender and receiver
 };
 
-/// Ends the program.
 struct EndRequest {};
 
 using Request = std::variant<ClusterRequest, MeasureRequest, EndRequest>;
 
-/// Parses a line. Throws UsageError if it is not a request of protocol 1.
+/// Parses a line. Throws UsageError if the line is not a request of protocol 1.
 Request parse_request(std::string_view line);
 
-/// Times of one flow, or the reason why it has none.
+/// Times of one flow, or the reason why the flow has no times.
 struct FlowResult {
   std::vector<double> times_s;
   std::string error;

@@ -12,15 +12,18 @@ bool has_other_peer(const std::map<int, int>& peer_of, int rank, int peer) {
   return entry != peer_of.end() && entry->second != peer;
 }
 
+/// True if each rank of a round still has one peer with the flow. `peer_of`: peer of each rank in the round.
+bool fits_into_round(const std::map<int, int>& peer_of, const Flow& flow) {
+  return !has_other_peer(peer_of, flow.sender, flow.receiver) && !has_other_peer(peer_of, flow.receiver, flow.sender);
+}
+
 /// Divides flows into rounds in which each rank has only one peer.
 std::vector<std::vector<Flow>> one_peer_rounds(const std::vector<Flow>& flows) {
   std::vector<std::vector<Flow>> rounds;
-  std::vector<std::map<int, int>> peers;  // of each rank, by round
+  std::vector<std::map<int, int>> peers;  // [round]: peer of each rank
   for (const Flow& flow : flows) {
     std::size_t round = 0;
-    while (round < rounds.size() && (has_other_peer(peers[round], flow.sender, flow.receiver) ||
-                                     has_other_peer(peers[round], flow.receiver, flow.sender)))
-      ++round;
+    while (round < rounds.size() && !fits_into_round(peers[round], flow)) ++round;
     if (round == rounds.size()) {
       rounds.emplace_back();
       peers.emplace_back();
@@ -30,6 +33,21 @@ std::vector<std::vector<Flow>> one_peer_rounds(const std::vector<Flow>& flows) {
     peers[round][flow.receiver] = flow.sender;
   }
   return rounds;
+}
+
+/// Returns the failures of pairs in which neither rank has another failure.
+FailedPairs isolated_failures(const FailedPairs& failures) {
+  std::map<int, int> failure_counts;  // by rank
+  for (const auto& [pair, reason] : failures) {
+    ++failure_counts[pair.first];
+    ++failure_counts[pair.second];
+  }
+  FailedPairs isolated = failures;
+  std::erase_if(isolated, [&](const auto& failure) {
+    const auto& [first, second] = failure.first;
+    return failure_counts[first] > 1 || failure_counts[second] > 1;
+  });
+  return isolated;
 }
 
 }  // namespace
@@ -47,20 +65,12 @@ FailedPairs RoundSequence::failures_of_round(const FailedPairs& failures) const 
 FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
   const std::vector<Flow> round = next_round();
   const bool has_all_flows = rounds_.size() == 1;
-  if (failures.empty() || !has_all_flows) rounds_.erase(rounds_.begin());
-  std::map<int, int> failure_counts;  // by rank
-  for (const auto& [pair, reason] : failures) {
-    ++failure_counts[pair.first];
-    ++failure_counts[pair.second];
-  }
-  FailedPairs failed;
-  FailedPairs undecided;
-  for (const auto& failure : failures) {
-    const auto& [pair, reason] = failure;
-    const bool is_alone = failure_counts[pair.first] == 1 && failure_counts[pair.second] == 1;
-    (is_alone ? failed : undecided).insert(failure);
-  }
+  const bool runs_again = has_all_flows && !failures.empty();
+  if (!runs_again) rounds_.erase(rounds_.begin());
+  FailedPairs failed = isolated_failures(failures);
   if (!failed.empty()) has_separated_ = false;
+  FailedPairs undecided = failures;
+  std::erase_if(undecided, [&](const auto& failure) { return failed.contains(failure.first); });
   if (!undecided.empty() && has_separated_) {
     for (const auto& [pair, reason] : undecided)
       joint_failures_.emplace(pair, reason + "; only together with other flows of the round");

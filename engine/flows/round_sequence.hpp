@@ -16,9 +16,10 @@ using FailedPairs = std::map<std::pair<int, int>, std::string>;
 /// Returns the two ranks of a flow, the lower one first.
 std::pair<int, int> pair_of(const Flow& flow);
 
-/// First, all flows run in one round. A rank that waits for a peer in vain also keeps its other peers waiting, and they
-/// report failures, too. So only a pair without other failures counts as failed. The other reported pairs run again in
-/// rounds in which each rank has one peer. Then all flows that have not failed run in one round again.
+/// First, all flows run in one round. A rank that waits for a peer in vain also keeps its other peers waiting, and
+/// these peers report failures too. So a pair counts as failed only if neither of its ranks has another failure. The
+/// other reported pairs run again in rounds in which each rank has one peer. Then all flows that have not failed run in
+/// one round again.
 class RoundSequence {
  public:
   /// No round.
@@ -28,18 +29,18 @@ class RoundSequence {
   bool has_ended() const { return rounds_.empty(); }
   /// Flows of the next round. Only before the end.
   const std::vector<Flow>& next_round() const { return rounds_.front(); }
-  /// Returns those of the failures that are pairs of the next round.
+  /// Returns the failures of pairs in the next round.
   FailedPairs failures_of_round(const FailedPairs& failures) const;
   /// Continues after the next round was measured. `failures`: pairs of this round that a rank has reported. Returns the
   /// pairs that are found to have failed.
   FailedPairs finish_round(const FailedPairs& failures);
-  /// Leaves these flows out of all rounds.
+  /// Removes flows from all rounds.
   void remove_flows(const std::function<bool(const Flow&)>& is_removed);
   /// Pairs that fail only together with other flows of the request.
   const FailedPairs& joint_failures() const { return joint_failures_; }
 
  private:
-  std::vector<std::vector<Flow>> rounds_;  // the first one is the next one, and the last one has all flows
+  std::vector<std::vector<Flow>> rounds_;  // the next round first; the last round has all flows
   bool has_separated_ = false;  // the reported pairs ran apart, and no failed pair was found since then
   FailedPairs joint_failures_;
 };

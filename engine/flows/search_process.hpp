@@ -1,5 +1,6 @@
 #pragma once
-// The search that process 0 starts. So the job needs no standard input, which batch jobs and pods do not have.
+// The search as a child of process 0, connected by pipes. So the job needs no standard input, which batch jobs and pods
+// do not have.
 #include <sys/types.h>
 
 #include <string>

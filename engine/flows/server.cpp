@@ -1,5 +1,6 @@
-// Ranks repeat two steps: rank 0 broadcasts an instruction, and all ranks follow it. While no request arrives, rank 0
-// sends an instruction to wait every second. So no wait is a stall to the watchdog, and all ranks notice an abort.
+// Measures flows on request. The ranks repeat two steps: rank 0 broadcasts an instruction, and all ranks follow it.
+// While no request arrives, rank 0 sends an instruction to wait every second. So the watchdog sees progress, and all
+// ranks notice an abort.
 #include "flows/server.hpp"
 
 #include <fmt/format.h>
@@ -85,7 +86,7 @@ class LineReader {
   }
 
   int descriptor_;
-  std::string text_;  // has arrived and is not returned yet
+  std::string text_;  // received and not returned yet
   bool has_ended_ = false;
 };
 
@@ -102,8 +103,8 @@ class FlowServer {
         max_bytes_(max_bytes),
         known_losses_(job.lost_ranks().size()) {}
 
-  /// Returns the instruction of a round that continues the last request, if there is one, otherwise waits for a request
-  /// and returns its instruction. Answers requests that need no measurement.
+  /// Returns the instruction to reconnect if a peer was lost, or the next round of the last request. Without these,
+  /// waits for a request and returns its instruction. Answers requests that need no measurement.
   Instruction next_instruction() {
     const std::size_t losses = job_.lost_ranks().size();
     if (needs_reconnection_ || losses != known_losses_) {
@@ -124,15 +125,15 @@ class FlowServer {
     }
     return {Instruction::Kind::wait};
   }
-  /// Throws EnvironmentError if a rank could not reconnect and no further loss explains it. `problems`: the reason of
-  /// each rank, or an empty string.
+  /// Throws EnvironmentError if a rank could not reconnect and no further loss explains the problem. `problems`: the
+  /// reason of each rank, or an empty string.
   void finish_reconnection(const std::vector<std::string>& problems) const {
     if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to reconnect again
     for (const std::string& problem : problems)
       if (!problem.empty()) throw EnvironmentError(problem);
   }
-  /// Answers the last request to measure after its last round. Each time is the receiver's. `failed_peers`: the peers
-  /// that each rank has given up.
+  /// Decides from the failures of a round which rounds follow. After the last round, answers the request with the times
+  /// of the receivers. `failed_peers`: the peers that each rank has given up.
   void finish_round(const std::vector<RankReport>& reports, const std::vector<FailedPeers>& failed_peers) {
     FailedPairs reported;
     for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)
@@ -142,10 +143,12 @@ class FlowServer {
     needs_reconnection_ = !failures.empty();
     const LostRanks lost = job_.lost_ranks();
     const auto has_failed = [&](const Flow& flow) { return !failure_of(flow, lost).empty(); };
-    // A rank that waits for a lost one keeps its other peers waiting, so a loss explains all failures of its round.
-    const bool is_explained =
-        lost.size() > known_losses_ && (!failures.empty() || std::ranges::any_of(rounds_.next_round(), has_failed));
-    if (!is_explained) failed_pairs_.merge(rounds_.finish_round(failures));
+    // A rank that waits for a lost rank keeps its other peers waiting, so a new loss explains all failures of the
+    // round.
+    const bool has_new_loss = lost.size() > known_losses_;
+    const bool is_round_affected = !failures.empty() || std::ranges::any_of(rounds_.next_round(), has_failed);
+    const bool must_repeat_round = has_new_loss && is_round_affected;
+    if (!must_repeat_round) failed_pairs_.merge(rounds_.finish_round(failures));
     rounds_.remove_flows(has_failed);
     if (rounds_.has_ended()) answer_request(reports);
   }
@@ -191,9 +194,9 @@ class FlowServer {
     const LostRanks lost = job_.lost_ranks();
     std::vector<FlowResult> results;
     for (const Flow& flow : requested_flows_) {
-      const std::string failure = failure_of(flow, lost);
-      const auto receiver = static_cast<std::size_t>(flow.receiver);
-      results.push_back({failure.empty() ? reports[receiver].samples.iteration_s : std::vector<double>(), failure});
+      FlowResult& result = results.emplace_back();
+      result.error = failure_of(flow, lost);
+      if (result.error.empty()) result.times_s = reports[static_cast<std::size_t>(flow.receiver)].samples.iteration_s;
     }
     answers_.write(measure_answer(id_, results, cluster_.lost_gpus(lost), monotonic_s() - start_s_));
   }
@@ -204,14 +207,16 @@ class FlowServer {
   TextStream answers_;
   FlowCluster cluster_;
   std::uint64_t max_bytes_;
-  std::int64_t id_ = 0;  // of the last request to measure
-  double start_s_ = 0;   // of its measurement
+  // Of the last request to measure:
+  std::int64_t id_ = 0;
+  double start_s_ = 0;
   std::uint64_t size_bytes_ = 0;
   int iterations_ = 0;
-  std::vector<Flow> requested_flows_;  // with the flows that cannot be measured
-  RoundSequence rounds_;               // without them
-  FailedPairs failed_pairs_;           // of all requests
-  std::size_t known_losses_;  // number of lost ranks without which the communicator works
+  std::vector<Flow> requested_flows_;
+  RoundSequence rounds_;  // of the requested flows that can be measured
+
+  FailedPairs failed_pairs_;  // of all requests
+  std::size_t known_losses_;  // number of lost ranks at the last reconnection; the communicator works without these
   bool needs_reconnection_ = false;
 };
 

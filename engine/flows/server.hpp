@@ -17,14 +17,16 @@ inline constexpr int kLivingColor = 1;
 struct FlowService {
   int requests_fd = 0;
   int answers_fd = 1;
-  double flow_limit_s = 0;  // time in which nothing moves, after which a flow has failed
+  double flow_limit_s = 0;  // a flow has failed if it moves no data for this time
 };
 
-/// Serves requests until one asks to end, or the requests end. All ranks call it. `group`: the ranks of the
-/// communicator, without those that could not start. If the communicator can give up peers, a flow that times out and a
-/// lost process end only their flows: the ranks reconnect without them, and repeat the round. `max_bytes`: length of
-/// each buffer without its guards. `location`: that of this rank. `failure_message` reports the current exception of a
-/// round and returns the message of the job's failure, which is the answer to the request.
+/// Serves requests until one asks to end, or the requests end. All ranks call it. If the communicator can give up
+/// peers, a flow that times out ends only itself, and a lost process ends only its flows: the other ranks reconnect,
+/// and repeat the round. Otherwise such a failure ends the job.
+///
+/// `group`: the ranks of the communicator, which are all ranks that could start. `max_bytes`: length of each buffer
+/// without its guards. `location`: that of this rank. `failure_message` reports the current exception of a round and
+/// returns the message of the job's failure, which is the answer to the request.
 void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator, const FlowService& service,
                  std::uint64_t max_bytes, const RankLocation& location,
                  const std::function<std::string()>& failure_message);

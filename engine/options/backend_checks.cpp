@@ -10,7 +10,9 @@
 namespace busbw {
 namespace {
 
-/// Error if the backend has no GPUs, and an option needs one.
+constexpr int kSymmetricWindows = 2;  // value of -R
+
+/// Error if the backend has no GPUs, and an option needs a GPU.
 std::string gpu_error(const Options& options, const BackendTraits& traits) {
   if (traits.memory == BackendTraits::Memory::gpu) return "";
   const RunSettings& settings = options.settings;
@@ -63,7 +65,7 @@ std::string device_kernel_error(const Options& options, const BackendTraits& /*t
     return fmt::format("{}: {} has no such kernel; allowed: {}", request, options.program,
                        numbers.empty() ? "0 (all_reduce_perf and alltoall_perf have kernels)" : "0, " + numbers);
   }
-  if (options.settings.local_register != 2)
+  if (options.settings.local_register != kSymmetricWindows)
     return fmt::format("{}: a kernel needs buffers in symmetric windows; add -R 2", request);
   for (const Dtype dtype : options.data.dtypes)
     for (const Redop redop : options.data.redops)
@@ -73,15 +75,16 @@ std::string device_kernel_error(const Options& options, const BackendTraits& /*t
   return "";
 }
 
-/// Error if -H lacks the windows that GPUs need for it, or requests contexts of another backend than NCCL.
+/// Error if -H runs on GPUs without the windows that it needs, or requests several contexts on another backend.
 std::string one_sided_error(const Options& options, const BackendTraits& traits) {
   const int contexts = options.settings.rma_contexts;
   if (contexts == 0) return "";
   const std::string request = fmt::format("-H {} (--host_rma_implementation)", contexts);
-  if (traits.memory != BackendTraits::Memory::gpu)
-    return contexts == 1 ? ""
-                         : fmt::format("{}: the {} backend has no contexts of NCCL; use -H 1", request, traits.name);
-  if (options.settings.local_register == 2) return "";
+  if (traits.memory != BackendTraits::Memory::gpu) {
+    if (contexts == 1) return "";
+    return fmt::format("{}: the {} backend has no contexts of NCCL; use -H 1", request, traits.name);
+  }
+  if (options.settings.local_register == kSymmetricWindows) return "";
   return request + ": puts need buffers in symmetric windows; add -R 2";
 }
 

@@ -20,13 +20,11 @@ constexpr std::uint64_t kDefaultFlowBytes = std::uint64_t{256} << 20;
 std::vector<std::uint64_t> parse_sizes(const FlagValues& flags) {
   std::vector<std::uint64_t> sizes;
   const std::string list = flags.text("--sizes", "");
-  for (std::size_t start = 0; start <= list.size();) {
-    const std::size_t end = std::min(list.find(',', start), list.size());
-    const auto size = parse_size_bytes(std::string_view(list).substr(start, end - start));
+  for (const std::string_view text : split_at_commas(list)) {
+    const auto size = parse_size_bytes(text);
     if (!size || *size == 0)
       throw flags.invalid_value("--sizes", "a list of sizes of at least 1 byte, such as 1K,3000,7M");
     sizes.push_back(*size);
-    start = end + 1;
   }
   return sizes;
 }

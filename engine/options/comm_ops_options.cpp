@@ -19,16 +19,14 @@ std::vector<CreationKind> parse_tests(const std::string& program, std::string_vi
   constexpr std::string_view kAllTests = "init,split,shrink,grow";
   if (text == "all") text = kAllTests;
   std::vector<CreationKind> tests;
-  for (std::size_t start = 0; start <= text.size();) {
-    const std::size_t end = std::min(text.find(',', start), text.size());
-    const auto test = creation_kind_of(text.substr(start, end - start));
+  for (const std::string_view name : split_at_commas(text)) {
+    const auto test = creation_kind_of(name);
     if (!test)
       throw UsageError(
           fmt::format("{} {}: unknown test; name one of init, split, shrink, grow, several with commas, "
                       "or all",
                       program, text.empty() ? "(nothing)" : printable_value(text)));
     tests.push_back(*test);
-    start = end + 1;
   }
   return tests;
 }
@@ -70,7 +68,7 @@ void configure_comm_ops(const FlagValues& flags, const std::string& tests, Optio
   for (const CreationKind test : comm_ops.tests) {
     if (test == CreationKind::split && comm_ops.shares && comm_ops.aborts)
       throw UsageError("-S and -a exclude each other in split, as in nccl-tests; drop one");
-    std::vector<int> counts = rank_counts(comm_ops);
+    const std::vector<int> counts = rank_counts(comm_ops);
     if (std::ranges::none_of(counts, [&](int ranks) { return can_run(test, comm_ops.resize, ranks); }))
       throw UsageError(
           fmt::format("{} with -r {} on {} rank{}: -r must divide the ranks into two parts of at least one rank; "
@@ -80,8 +78,11 @@ void configure_comm_ops(const FlagValues& flags, const std::string& tests, Optio
   RunSettings& settings = options.settings;
   settings.iterations = static_cast<int>(flags.integer("--iterations", 2, 1));
   settings.warmup_iterations = static_cast<int>(flags.integer("--warmup", 1, 0));
-  settings.lifecycle = {comm_ops.shares, comm_ops.aborts, comm_ops.root_every, comm_ops.work_iterations,
-                        flags.text("--resize", "factor-2")};
+  settings.lifecycle = {.share = comm_ops.shares,
+                        .abort = comm_ops.aborts,
+                        .root_every = comm_ops.root_every,
+                        .work_iterations = comm_ops.work_iterations,
+                        .resize = flags.text("--resize", "factor-2")};
   settings.placement = "out";
   options.data.dtypes = {Dtype::int32};
   settings.min_bytes = settings.max_bytes = all_reduce_elements(options.ranks()) * sizeof(std::int32_t);

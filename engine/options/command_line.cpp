@@ -1,4 +1,4 @@
-// The only user of CLI11.
+// Splits a command line with CLI11, which no other file uses.
 #include "options/command_line.hpp"
 
 #include <fmt/format.h>
@@ -59,7 +59,8 @@ CommandLine read_command_line(const std::string& program, const std::string& col
   add_request("--world", InfoRequest::world);
   std::map<std::string, std::string> values;
   // Some short names have one meaning in comm_ops and another one in all other programs. So comm_ops parses only its
-  // own flags. Any other program also parses the flags of a sweep: if it lacks one, parse_options names that flag.
+  // own flags. Any other program also parses flags of a sweep that it does not have, so that parse_options can name
+  // them.
   const auto is_known = [&](const Flag& flag) {
     const bool is_own = applies_to(flag, collective);
     const bool is_checked_later = collective != kCommOpsName && !applies_to(flag, kCommOpsName);

@@ -1,4 +1,4 @@
-// Parses "KIND:key=value,...".
+// Parses the text of --fault: "KIND:key=value,...".
 #include "options/fault.hpp"
 
 #include <fmt/format.h>

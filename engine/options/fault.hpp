@@ -10,11 +10,11 @@ namespace busbw {
 /// One fault of one rank. The kind decides which members are used.
 struct Fault {
   enum class Kind {
-    delay,    // sleeps before every operation
-    flip,     // flips a bit of its result after every operation of the check phase
-    overrun,  // changes the byte after its result after every operation of the check phase
-    die,      // kills its process on entering the phase
-    hang,     // hangs forever on entering the phase and ignores aborts
+    delay,    // the rank sleeps before every operation
+    flip,     // after every operation of the check phase, a bit of the rank's result is flipped
+    overrun,  // after every operation of the check phase, the byte after the rank's result is changed
+    die,      // the rank's process is killed when the rank enters the phase
+    hang,     // the rank hangs forever when it enters the phase, and ignores aborts
   };
   Kind kind = Kind::delay;
   int rank = 0;                 // world rank: number in the job

@@ -67,7 +67,6 @@ ProgramHelp help_of(std::string_view collective) {
   return {"", kSweepUsage, kSweepEnvironment};
 }
 
-/// Flags of `flows`.
 constexpr std::array<std::string_view, 10> kFlowsFlags{"--search",  "--nthreads", "--ngpus",    "--processes",
                                                        "--backend", "--library",  "--maxbytes", "--timeout",
                                                        "--records", "--fault"};

@@ -1,5 +1,5 @@
 #pragma once
-// List of all flags with their names, placeholder and help. Parser, help and tests share it.
+// List of all flags with their names, placeholder and help. Parser, help and tests share this list.
 #include <string>
 #include <string_view>
 #include <vector>

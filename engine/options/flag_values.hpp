@@ -28,6 +28,7 @@ class FlagValues {
     const auto entry = values_.find(flag);
     return entry == values_.end() ? fallback : entry->second;
   }
+  /// Returns a whole number from `min` to `max`.
   std::int64_t integer(const std::string& flag, std::int64_t fallback, std::int64_t min,
                        std::int64_t max = kMaxInt) const {
     if (!has(flag)) return fallback;

@@ -1,8 +1,6 @@
 // Replaces the settings of a sweep by those of flows, which measures on request.
 #include "options/option_groups.hpp"
 
-#include <fmt/format.h>
-
 #include "common/support/error.hpp"
 
 namespace busbw {
@@ -21,7 +19,8 @@ void configure_flows(Options& options) {
   if (!options.search.empty() && options.flags.has("--processes"))
     throw UsageError("--search excludes --processes; start the processes with busbw find local");
   if (options.groups().size() > 1) throw UsageError("NCCL_TESTS_SPLIT: flows needs all ranks in one group; unset it");
-  if (options.fault && options.fault->kind != Fault::Kind::die && options.fault->kind != Fault::Kind::hang)
+  const auto is_supported = [](Fault::Kind kind) { return kind == Fault::Kind::die || kind == Fault::Kind::hang; };
+  if (options.fault && !is_supported(options.fault->kind))
     throw options.flags.invalid_value("--fault", "die and hang, because flows runs no other fault");
   RunSettings& settings = options.settings;
   options.data.dtypes = {Dtype::uint8};

@@ -49,7 +49,8 @@ void read_measurement(const FlagValues& flags, Options& options) {
   settings.blocking = flags.integer("--blocking", 0, 0, 3);
   settings.timeout_s = flags.integer("--timeout", 0, 0);
   options.has_timeout = flags.has("--timeout");
-  settings.unalign_elements = flags.integer("--unalign", 0, 0, 1 << 20);
+  constexpr int kMaxUnalignElements = 1 << 20;
+  settings.unalign_elements = flags.integer("--unalign", 0, 0, kMaxUnalignElements);
   settings.parallel_init = flags.is_on("--parallel_init");
   settings.report_cputime = flags.is_on("--report_cputime");
   settings.report_timestamps = flags.is_on("--report_timestamps");
@@ -87,7 +88,8 @@ void read_one_sided(const FlagValues& flags, Options& options) {
   if (parse_integer(flags.text("--host_rma_implementation", "")) == 0)
     throw flags.invalid_value("--host_rma_implementation", "a whole number from 1; for no puts, leave -H out");
   const auto contexts = static_cast<int>(flags.integer("--host_rma_implementation", 0, 1));
-  options.settings.rma_contexts = options.collective_settings.rma_contexts = contexts;
+  options.settings.rma_contexts = contexts;
+  options.collective_settings.rma_contexts = contexts;
   if (contexts == 0) return;
   const std::string request = fmt::format("-H {} (--host_rma_implementation)", contexts);
   if (!can_run_one_sided(options.collective))
@@ -100,7 +102,7 @@ void read_one_sided(const FlagValues& flags, Options& options) {
   if (options.collective_settings.ping_pong)
     throw UsageError(fmt::format("{} and --ping-pong 1 exclude each other; drop one", request));
   // Senders end early, so that only the slowest rank shows when all data has arrived.
-  if (!flags.has("--average")) options.settings.average = 3;
+  if (!flags.has("--average")) options.settings.average = kMaxOverRanks;
 }
 
 }  // namespace busbw

@@ -3,6 +3,8 @@
 // UsageError. Its file is named after the group.
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/os/environment.hpp"
 #include "options/flag_values.hpp"
@@ -10,8 +12,22 @@
 
 namespace busbw {
 
+/// Value of -a for the maximum over all ranks.
+inline constexpr int kMaxOverRanks = 3;
+
+/// Returns the parts of a text between its commas. Without a comma, the whole text is one part, also an empty text.
+inline std::vector<std::string_view> split_at_commas(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t comma = text.find(','); comma != text.npos; comma = text.find(',')) {
+    parts.push_back(text.substr(0, comma));
+    text.remove_prefix(comma + 1);
+  }
+  parts.push_back(text);
+  return parts;
+}
+
 // replay_options.cpp
-/// Reads the program of `replay` from `file`, which is empty if it is missing.
+/// Reads the program of `replay`. `file`: empty if the command line does not name a file.
 std::shared_ptr<const MatchedCalls> read_matched_calls(const std::string& program, const std::string& file);
 
 // case_options.cpp

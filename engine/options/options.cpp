@@ -43,15 +43,14 @@ void read_ranks(const FlagValues& flags, int launched_processes, Options& option
                     "BUSBW_LAUNCHER=none to run this process alone",
                     settings.processes, launched_processes));
   if (is_launched) settings.processes = launched_processes;
-  const int max_ranks = is_launched ? kMaxRanks : kMaxHostRanks;
   const std::int64_t ranks = std::int64_t{settings.processes} * settings.threads * settings.gpus_per_thread;
-  if (ranks > max_ranks)
+  if (is_launched && ranks > kMaxRanks)
+    throw UsageError(fmt::format("{} processes times -t {} times -g {} are {} ranks; allowed: up to {}",
+                                 settings.processes, settings.threads, settings.gpus_per_thread, ranks, kMaxRanks));
+  if (!is_launched && ranks > kMaxHostRanks)
     throw UsageError(
-        fmt::format("{} times -t {} times -g {} are {} ranks; allowed: up to {}",
-                    is_launched ? fmt::format("{} processes", settings.processes)
-                                : fmt::format("--processes {}", settings.processes),
-                    settings.threads, settings.gpus_per_thread, ranks,
-                    is_launched ? fmt::format("{}", max_ranks) : fmt::format("{} on one machine", max_ranks)));
+        fmt::format("--processes {} times -t {} times -g {} are {} ranks; allowed: up to {} on one machine",
+                    settings.processes, settings.threads, settings.gpus_per_thread, ranks, kMaxHostRanks));
   if (options.data.root && *options.data.root >= options.smallest_group())
     throw UsageError(fmt::format("-r {} (--root): allowed: a rank from 0 to {}, or all", *options.data.root,
                                  options.smallest_group() - 1));

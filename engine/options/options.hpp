@@ -50,31 +50,31 @@ struct Options {
   CollectiveSettings collective_settings;
   std::vector<std::string> notes;  // '#' lines on how the command line was interpreted
 
-  /// Called in rank 0's process with the exit code of the job. Returns that of the process.
+  /// Called in rank 0's process with the exit code of the job. Returns the exit code of the process.
   std::function<int(int)> at_end = [](int code) { return code; };
 
   /// Ranks of each group, by color.
-  std::map<int, std::vector<int>> groups() const {
-    return split.groups(settings.processes, settings.threads * settings.gpus_per_thread);
-  }
+  std::map<int, std::vector<int>> groups() const { return split.groups(settings.processes, ranks_per_process()); }
   /// Number of ranks in the smallest group.
   int smallest_group() const;
-  /// Bytes of a buffer that the largest size needs. More than that size if a rank receives more than it sends (--skew).
+  /// Size of a buffer for the largest size of the sweep. It exceeds this size if a rank receives more than it sends
+  /// (--skew).
   std::uint64_t largest_rank_bytes() const;
   /// True for the program `flows`, which measures on request and has no sweep.
   bool serves_flows() const { return collective == kFlowsName; }
   /// Makes the measured collective, or a description of the replayed step.
   std::unique_ptr<Collective> make_collective() const;
+  int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
   /// Number of ranks of the job.
-  int ranks() const { return settings.processes * settings.threads * settings.gpus_per_thread; }
+  int ranks() const { return settings.processes * ranks_per_process(); }
 };
 
 /// Information to print instead of measuring.
 enum class InfoRequest { help, version, devices, world };
 
-/// Parses `arguments`, which exclude the program's own name. For `replay` they name the file of the program, which is
-/// read. For `comm_ops` they name the tests. Throws UsageError. `launched_processes` returns the number of processes in
-/// this process's launched job. It is called once, and only if the program will measure.
+/// Parses `arguments`, which exclude the program's own name. The arguments of `replay` name the file of the program,
+/// which is read. The arguments of `comm_ops` name the tests. Throws UsageError. `launched_processes` returns the
+/// number of processes in this process's launched job. It is called once, and only if the program will measure.
 std::variant<Options, InfoRequest> parse_options(
     const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,
     Environment environment, const std::function<int()>& launched_processes = [] { return 1; });

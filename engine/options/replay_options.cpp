@@ -30,7 +30,7 @@ void configure_replay(Options& options) {
   options.data.dtypes = {Dtype::uint8};
   options.data.root = 0;
   settings.placement = "out";
-  if (!options.flags.has("--average")) settings.average = 3;  // the step ends with its last rank
+  if (!options.flags.has("--average")) settings.average = kMaxOverRanks;  // the step ends with its last rank
   const SliceBytes bytes = slice_bytes(*options.replay);
   settings.min_bytes = std::max<std::uint64_t>(1, bytes.min_bytes);
   settings.max_bytes = std::max(settings.min_bytes, bytes.max_bytes);

@@ -48,9 +48,10 @@ Sweep plan_sweep(const DataChoice& data, const RunSettings& settings, const Coll
       for (const int root : roots_of(data, collective, ranks))
         sweep.configurations.push_back({dtype, redop, redop_name, root});
     }
-  sweep.sizes_bytes = settings.sizes_bytes.empty() ? sizes_between(settings.min_bytes, settings.max_bytes,
-                                                                   settings.step_factor, settings.step_bytes)
-                                                   : settings.sizes_bytes;
+  sweep.sizes_bytes = settings.sizes_bytes;
+  if (sweep.sizes_bytes.empty())
+    sweep.sizes_bytes =
+        sizes_between(settings.min_bytes, settings.max_bytes, settings.step_factor, settings.step_bytes);
   return sweep;
 }
 

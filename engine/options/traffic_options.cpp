@@ -15,8 +15,6 @@
 namespace busbw {
 namespace {
 
-constexpr int kMaxOverRanks = 3;  // of -a: the maximum over all ranks
-
 /// Reads a variable as a number from 0 to `maximum`; parse_number refuses negative numbers. `allowed` completes
 /// "allowed: ..." in the error.
 double read_number(Environment environment, const char* variable, double fallback, double maximum,

@@ -1,6 +1,8 @@
+// Writes the header, rows, details and SUMMARY lines of comm_ops.
 #include "output/comm_ops_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "common/support/error.hpp"
@@ -41,11 +43,16 @@ std::string duration_text(double seconds) {
     double factor;
     const char* name;
   };
-  constexpr Unit kUnits[]{{1, "s"}, {1e3, "ms"}, {1e6, "us"}};
-  const Unit* unit = kUnits;
-  while (unit != std::end(kUnits) - 1 && seconds * unit->factor < 1) ++unit;
-  const double value = seconds * unit->factor;
-  return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, unit->name);
+  constexpr std::array<Unit, 3> kUnits{{{1, "s"}, {1e3, "ms"}, {1e6, "us"}}};
+  std::size_t unit = 0;
+  while (unit + 1 < kUnits.size() && seconds * kUnits[unit].factor < 1) ++unit;
+  const double value = seconds * kUnits[unit].factor;
+  int decimals = 0;
+  if (value < 9.995)  // from here on, two decimals would round to 10.00
+    decimals = 2;
+  else if (value < 99.95)
+    decimals = 1;
+  return fmt::format("{:.{}f} {}", value, decimals, kUnits[unit].name);
 }
 
 void CommOpsText::begin(const RunInfo& run) {
@@ -107,8 +114,9 @@ void CommOpsText::append_details(std::string& out, const Row& row) {
 }
 
 void CommOpsText::add_to_summary(const LifecycleRow& lifecycle, const TimerCalls& timer) {
-  auto summary = std::ranges::find_if(summaries_, [&](const Summary& other) {
-    return other.test == lifecycle.test && other.timer == timer.timer && other.test_ranks == lifecycle.test_ranks;
+  auto summary = std::ranges::find_if(summaries_, [&](const Summary& candidate) {
+    return candidate.test == lifecycle.test && candidate.timer == timer.timer &&
+           candidate.test_ranks == lifecycle.test_ranks;
   });
   if (summary == summaries_.end())
     summary = summaries_.insert(summaries_.end(), {lifecycle.test, timer.timer, lifecycle.test_ranks});
@@ -151,10 +159,7 @@ void CommOpsText::end(const RunEnd& end) {
   if (ended_early(end)) {
     append_early_end(out, begun_, end);
   } else if (begun_) {
-    append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.wrong_result_count,
-           has_wrong_data(end) ? "FAILED"
-           : end.rows > 0      ? "OK"
-                               : "N/A");
+    append_data_verdict(out, end);
   }
   if (const std::string failure = failure_text(end); !failure.empty()) append_comment(out, "Test failure: " + failure);
   stream_.write(out);

@@ -59,7 +59,7 @@ class CommOpsText final : public Sink {
   void add_to_summary(const LifecycleRow& lifecycle, const TimerCalls& timer);
   void append_summaries(std::string& out);
   static void append_summary(std::string& out, const Summary& summary);
-  /// Returns the texts of a field in the order of their first lines.
+  /// Returns each text of a field once, in the order of `summaries`.
   static std::vector<std::string> distinct(const std::vector<Summary>& summaries, std::string Summary::* field);
 
   TextStream stream_;

@@ -1,8 +1,10 @@
+// Writes the '#' lines that all tables have.
 #include "output/comment_lines.hpp"
 
 #include <map>
 
 #include "common/support/error.hpp"
+#include "output/run_outcome.hpp"
 
 namespace busbw {
 
@@ -37,6 +39,12 @@ void append_early_end(std::string& out, bool has_table, const RunEnd& end) {
   if (has_table) append_comment(out, "Run ended early: " + end.reason);
   for (const std::string& detail : end.details) append_comment(out, detail);
   if (has_table && !end.message.empty()) append_comment(out, "error: " + end.message);
+}
+
+void append_data_verdict(std::string& out, const RunEnd& end) {
+  std::string_view verdict = end.rows > 0 ? "OK" : "N/A";
+  if (has_wrong_data(end)) verdict = "FAILED";
+  append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.wrong_result_count, verdict);
 }
 
 std::string failure_text(const RunEnd& end) {

@@ -29,7 +29,10 @@ void append_devices(std::string& out, const std::vector<RankInfo>& ranks);
 /// the header was written; otherwise only stderr has the message.
 void append_early_end(std::string& out, bool has_table, const RunEnd& end);
 
-/// Returns the reason for a failed run. Empty if it succeeded or was ended by a signal or a closed output, because
+/// Appends the number of wrong results with nccl-tests' verdict: OK, FAILED, or N/A for a run without rows.
+void append_data_verdict(std::string& out, const RunEnd& end);
+
+/// Returns the reason for a failed run. Empty after success. Also empty after a signal or a closed output, because
 /// nccl-tests prints nothing then.
 std::string failure_text(const RunEnd& end);
 

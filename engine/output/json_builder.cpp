@@ -1,3 +1,4 @@
+// Writes keys, values and brackets, and the commas between them.
 #include "output/json_builder.hpp"
 
 #include <fmt/format.h>
@@ -53,6 +54,15 @@ void JsonBuilder::fixed(double number, int decimals) {
   if (!std::isfinite(number)) return value(nullptr);
   separate_value();
   fmt::format_to(std::back_inserter(text_), "{:.{}f}", number, decimals);
+}
+
+void JsonBuilder::text_object(std::string_view name, const std::vector<std::pair<std::string, std::string>>& pairs) {
+  object(name, [&] {
+    for (const auto& [member, text] : pairs) {
+      quoted_key(member);
+      value(text);
+    }
+  });
 }
 
 void JsonBuilder::clear() {

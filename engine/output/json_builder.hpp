@@ -1,11 +1,13 @@
 #pragma once
-// Builds JSON text from left to right in one buffer. RecordWriter and NcclTestsJson use it, so that commas, escapes and
+// Builds JSON text from left to right in one buffer. All JSON outputs use it, so that commas, escapes and
 // numbers that JSON cannot represent are handled in one place.
 #include <concepts>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace busbw {
 
@@ -95,6 +97,8 @@ class JsonBuilder {
       close_object();
     });
   }
+  /// Writes a member that is an object with a text member for each pair of name and text.
+  void text_object(std::string_view name, const std::vector<std::pair<std::string, std::string>>& pairs);
   /// Writes an array without a key, for use inside another array.
   template <class Values, class Write>
   void array(const Values& elements, const Write& write_element) {

@@ -1,3 +1,4 @@
+// Formats the memory use of all ranks in one line.
 #include "output/memory_line.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +15,11 @@ std::string memory_text(std::int64_t bytes) {
   auto amount = static_cast<double>(bytes);
   std::size_t unit = 0;
   for (; unit + 1 < units.size() && std::abs(amount) >= 1024; ++unit) amount /= 1024;
-  const int decimals = std::abs(amount) < 10 ? 2 : std::abs(amount) < 100 ? 1 : 0;
+  int decimals = 0;
+  if (std::abs(amount) < 10)
+    decimals = 2;
+  else if (std::abs(amount) < 100)
+    decimals = 1;
   return fmt::format("{:.{}f} {}", amount, decimals, units[unit]);
 }
 

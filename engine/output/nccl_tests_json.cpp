@@ -1,3 +1,4 @@
+// Writes the members of nccl-tests' JSON document, and replaces the file on disk.
 #include "output/nccl_tests_json.hpp"
 
 #include <fmt/format.h>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kFormatVersion = 3;
 constexpr std::size_t kSmallBytes = 256 * 1024;  // up to this size, some 500 rows, every row replaces the file
+constexpr std::size_t kGrowthDivisor = 64;  // a larger file is replaced when it has grown by this part of its size
 constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
 
 /// Returns the library version as nccl-tests' number: 22809 for 2.28.9. Nothing if no library is measured.
@@ -30,7 +32,9 @@ std::optional<int> nccl_version(const RunInfo& run) {
     const auto [next, error] = std::from_chars(cursor, end, part);
     if (error != std::errc()) break;
     parts.push_back(part);
-    cursor = next < end && *next == '.' ? next + 1 : end;
+    const bool has_next_part = next < end && *next == '.';
+    if (!has_next_part) break;
+    cursor = next + 1;
   }
   if (parts.size() == 1) return parts[0];
   if (parts.size() == 3) return parts[0] * 10000 + parts[1] * 100 + parts[2];
@@ -217,7 +221,7 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
 /// after a killed nccl-tests run.
 void NcclTestsJson::replace_file(const RunEnd* end) {
   const std::size_t size = json_.text().size();
-  next_size_ = size < kSmallBytes ? 0 : size + size / 64;
+  next_size_ = size < kSmallBytes ? 0 : size + size / kGrowthDivisor;
   JsonBuilder json = json_;
   json.close_array();
   if (end != nullptr) {

@@ -1,14 +1,11 @@
+// Writes header, rows, notes and footer of the table.
 #include "output/nccl_tests_text.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <climits>
-#include <iterator>
 #include <map>
-#include <system_error>
 #include <vector>
 
 #include "common/support/error.hpp"
@@ -103,7 +100,10 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
   };
   const auto line_end = [&](std::string_view algorithm, std::string_view timestamp) {
     if (settings.report_algorithms) append(out, "  {0:>{1}}  {0:>{1}}", algorithm, kAlgorithmWidth);
-    append(out, " {:>{}}\n", settings.report_timestamps ? timestamp : "", settings.report_timestamps ? 19 : 0);
+    if (settings.report_timestamps)
+      append(out, " {:>19}\n", timestamp);
+    else
+      out += " \n";
   };
   const Headings names{
       settings.report_cputime ? "cputime" : "time", "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%"};
@@ -111,10 +111,10 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
 
   out += "#\n";
   line_start("", "", "", "", "");
-  append(out, "{:{}}", "", per_iteration ? 14 : 11);
-  append(out, "{}", per_iteration ? "out-of-place (+ per-iteration)" : "out-of-place");
-  append(out, "{:{}}", "", per_iteration ? 32 : 23);
-  append(out, "{}\n", per_iteration ? "in-place (+ per-iteration)" : "in-place          ");
+  if (per_iteration)
+    append(out, "{:14}out-of-place (+ per-iteration){:32}in-place (+ per-iteration)\n", "", "");
+  else
+    append(out, "{:11}out-of-place{:23}in-place          \n", "", "");
 
   line_start("size", "count", "type", "redop", "root");
   append_headings(out, names, per_iteration);
@@ -127,7 +127,7 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
 }
 
 /// Returns the placement without hyphens: parsers take the last line with "out-of-place" as the table's heading, so no
-/// later line may contain it.
+/// later line may contain this text.
 std::string_view placement_text(Placement placement) {
   return placement == Placement::in_place ? "in place" : "out of place";
 }
@@ -283,9 +283,7 @@ void NcclTestsText::end(const RunEnd& end) {
 }
 
 void NcclTestsText::append_footer(std::string& out, const RunEnd& end) const {
-  // A run without rows has no verified values.
-  const std::string_view data_verdict = has_wrong_data(end) ? "FAILED" : end.rows > 0 ? "OK" : kNotAvailable;
-  append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.wrong_result_count, data_verdict);
+  append_data_verdict(out, end);
   std::string busbw_text(kNotAvailable);
   if (end.average_busbw_bytes_per_s) busbw_text = fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb);
   std::string_view busbw_verdict;  // empty without NCCL_TESTS_MIN_BW
@@ -330,7 +328,6 @@ void NcclTestsText::append_placement(std::string& out, const std::optional<Measu
   }
 }
 
-/// Appends a note before the first row of each type and operator with an inexact check.
 void NcclTestsText::append_inexact_check(std::string& out, const Row& row) {
   for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
     if (!*measurement) continue;

@@ -3,7 +3,6 @@
 // does not have begin with '#'.
 #include <unistd.h>
 
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
@@ -37,7 +36,7 @@ class NcclTestsText : public Sink {
  private:
   void append_row(std::string& out, const Row& row) const;
   void append_placement(std::string& out, const std::optional<Measurement>& measurement) const;
-  /// Appends a note on the check of a row if wrong elements are not found bit by bit, such as with a tolerance.
+  /// Appends a note before the first row of each type and operator with an inexact check, such as one with a tolerance.
   void append_inexact_check(std::string& out, const Row& row);
   void append_footer(std::string& out, const RunEnd& end) const;
 

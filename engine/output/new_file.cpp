@@ -1,3 +1,4 @@
+// Creates, locks, appends to and replaces output files.
 #include "output/new_file.hpp"
 
 #include <fcntl.h>
@@ -19,21 +20,22 @@ constexpr int kClosedDescriptor = -1;
 
 int open_new(const std::string& path) { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
 
-/// Locks an open file until it is closed. Returns false if another run has locked it. A file system may have no locks;
-/// `open_abandoned` then takes no file.
+/// Locks an open file until it is closed. Returns false if another run has locked the file. Returns true on a file
+/// system without locks, on which open_abandoned() takes no file.
 bool lock(int descriptor) { return flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 /// Opens an existing empty file that no run has open. A run that was killed during its start left this file, which must
 /// not block the same command. Returns -1 and sets errno to EEXIST for any other file.
 int open_abandoned(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  struct stat status{};
-  const auto is_abandoned = [&] {
-    return flock(descriptor, LOCK_EX | LOCK_NB) == 0 && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
-           status.st_size == 0 && status.st_nlink > 0;
-  };
-  if (descriptor >= 0 && is_abandoned()) return descriptor;
-  if (descriptor >= 0) ::close(descriptor);
+  if (descriptor >= 0) {
+    struct stat status{};
+    const bool is_unused = flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+    const bool is_regular_file = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+    const bool is_empty = status.st_size == 0 && status.st_nlink > 0;  // 0 links: removed meanwhile
+    if (is_unused && is_regular_file && is_empty) return descriptor;
+    ::close(descriptor);
+  }
   errno = EEXIST;
   return kClosedDescriptor;
 }

@@ -1,3 +1,4 @@
+// Moves standard output to a private descriptor.
 #include "output/private_stdout.hpp"
 
 #include <fcntl.h>

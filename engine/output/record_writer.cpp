@@ -1,3 +1,4 @@
+// Writes the fields of each record line. Only this file knows the names of the fields.
 #include "output/record_writer.hpp"
 
 #include <array>
@@ -25,17 +26,6 @@ std::string_view sample_clock_text(SampleClock clock) {
 std::string_view check_state_text(CheckResult::State state) {
   constexpr std::array<std::string_view, 3> texts{"not_checked", "not_applicable", "checked"};
   return texts[static_cast<std::size_t>(state)];
-}
-
-/// Writes an object with a text member for each pair.
-void write_pairs(JsonBuilder& line, std::string_view key,
-                 const std::vector<std::pair<std::string, std::string>>& pairs) {
-  line.object(key, [&] {
-    for (const auto& [pair_name, value] : pairs) {
-      line.quoted_key(pair_name);
-      line.value(value);
-    }
-  });
 }
 
 std::optional<std::string_view> text_or_null(std::string_view text) {
@@ -88,14 +78,12 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
     line.field("rma_contexts", settings.rma_contexts > 0 ? std::optional(settings.rma_contexts) : std::nullopt);
     line.field("skew", text_or_null(settings.skew));
     line.field("neighbor", text_or_null(settings.neighbor));
-    const auto of_comm_ops = [&](auto LifecycleSettings::* member) {
-      return settings.lifecycle ? std::optional((*settings.lifecycle).*member) : std::nullopt;
-    };
-    line.field("share", of_comm_ops(&LifecycleSettings::share));
-    line.field("abort", of_comm_ops(&LifecycleSettings::abort));
-    line.field("root_every", of_comm_ops(&LifecycleSettings::root_every));
-    line.field("work_iterations", of_comm_ops(&LifecycleSettings::work_iterations));
-    line.field("resize", of_comm_ops(&LifecycleSettings::resize));
+    const auto& lifecycle = settings.lifecycle;
+    line.field("share", lifecycle ? std::optional(lifecycle->share) : std::nullopt);
+    line.field("abort", lifecycle ? std::optional(lifecycle->abort) : std::nullopt);
+    line.field("root_every", lifecycle ? std::optional(lifecycle->root_every) : std::nullopt);
+    line.field("work_iterations", lifecycle ? std::optional(lifecycle->work_iterations) : std::nullopt);
+    line.field("resize", lifecycle ? std::optional(lifecycle->resize) : std::nullopt);
   });
 }
 
@@ -243,8 +231,8 @@ void RecordWriter::begin(const RunInfo& run) {
   line_.field("collective", run.collective);
   line_.values("args", run.args);
   line_.field("start_time", run.start_time_iso);
-  write_pairs(line_, "environment", run.environment);
-  write_pairs(line_, "machine", run.machine);
+  line_.text_object("environment", run.environment);
+  line_.text_object("machine", run.machine);
   write_settings(line_, run.settings);
   line_.field("rows_planned", run.rows_planned);
   line_.field("bytes_planned", run.bytes_planned);

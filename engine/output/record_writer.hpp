@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "output/json_builder.hpp"
 #include "output/new_file.hpp"

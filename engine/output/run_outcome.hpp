@@ -5,10 +5,10 @@
 
 namespace busbw {
 
-/// True if the average bus bandwidth is at least 0.9 x NCCL_TESTS_MIN_BW, which is nccl-tests' tolerance, or if that
-/// variable is not set. False if it is set and the run has no rows.
+/// True if the average bus bandwidth is at least 0.9 x NCCL_TESTS_MIN_BW, or if this variable is not set. False if the
+/// variable is set and the run has no rows.
 inline bool meets_min_busbw(const RunEnd& end) {
-  constexpr double kMinFraction = 0.9;
+  constexpr double kMinFraction = 0.9;  // nccl-tests' tolerance
   if (!end.min_busbw_bytes_per_s) return true;
   return end.average_busbw_bytes_per_s && *end.average_busbw_bytes_per_s >= *end.min_busbw_bytes_per_s * kMinFraction;
 }

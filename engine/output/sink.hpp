@@ -1,7 +1,5 @@
 #pragma once
 // Interface of the receivers of measured rows: table, JSON document, records. The Reporter calls them during a run.
-#include <string>
-
 #include "values/run_result.hpp"
 
 namespace busbw {

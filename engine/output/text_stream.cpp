@@ -1,3 +1,4 @@
+// Writes to a reader that may be slow or gone.
 #include "output/text_stream.hpp"
 
 #include <fmt/format.h>
@@ -7,19 +8,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <string>
 #include <system_error>
 
 #include "common/support/error.hpp"
 
 namespace busbw {
 
-/// Waits until the reader has made room. Throws Error(ExitCode::output_closed) if `should_drop_` returns true first.
+/// Waits until the reader has read enough. Throws Error(ExitCode::output_closed) if `should_drop_` returns true first.
 void TextStream::wait_until_writable() {
   constexpr int kPollMs = 100;
   pollfd poll_entry{descriptor_, POLLOUT, 0};
   while (poll(&poll_entry, 1, kPollMs) == 0) {
-    if (!should_drop_ || !should_drop_()) continue;
+    const bool is_dropped = should_drop_ && should_drop_();
+    if (!is_dropped) continue;
     failed_ = true;
     throw Error(ExitCode::output_closed,
                 "the reader of standard output does not read; the remaining output is dropped");

@@ -1,5 +1,5 @@
 #pragma once
-// The trace file of a process of the engine. Its ranks are threads.
+// The trace file of a process of the engine, with the operations of all ranks of the process. Ranks are threads.
 #include <atomic>
 #include <cstdint>
 #include <map>

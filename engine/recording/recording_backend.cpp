@@ -20,7 +20,9 @@ bool is_in_place(const ObservedOperation& operation, int rank) {
   const std::size_t share_bytes = operation.count * size_bytes(operation.dtype) * static_cast<std::size_t>(rank);
   const bool receives_shares = operation.function == Function::all_gather || operation.function == Function::gather;
   const bool sends_shares = operation.function == Function::reduce_scatter || operation.function == Function::scatter;
-  return operation.send + (sends_shares ? share_bytes : 0) == operation.recv + (receives_shares ? share_bytes : 0);
+  const std::byte* const own_input = operation.send + (sends_shares ? share_bytes : 0);
+  const std::byte* const own_result = operation.recv + (receives_shares ? share_bytes : 0);
+  return own_input == own_result;
 }
 
 class RecordingCommunicator final : public ObservingCommunicator {
@@ -44,8 +46,9 @@ class RecordingCommunicator final : public ObservingCommunicator {
  private:
   void begin_operation(const ObservedOperation& operation) override {
     const std::size_t transfers = operation.sends.size() + operation.recvs.size();
-    const bool forms_group = transfers > 1 && recorded_.rank->operation_group == 0;
-    const std::uint32_t group = forms_group ? trace_->next_operation_group() : recorded_.rank->operation_group;
+    const std::uint32_t open_group = recorded_.rank->operation_group;
+    const bool forms_own_group = transfers > 1 && open_group == 0;
+    const std::uint32_t group = forms_own_group ? trace_->next_operation_group() : open_group;
     start_ns_ = trace_->now_ns();
     if (operation.function != Function::other) {
       std::uint8_t flags = trace::kIsInPlaceKnown;
@@ -73,8 +76,9 @@ class RecordingCommunicator final : public ObservingCommunicator {
     if (!record) return;
     record->function = function;
     record->datatype = static_cast<std::uint8_t>(operation.dtype);
-    const bool has_number = operation.redop && *operation.redop != Redop::mulsum;  // NCCL has no fixed one for it
-    record->redop = has_number ? static_cast<std::uint8_t>(*operation.redop) : trace::kUnknownByte;
+    // NCCL has no fixed number for mulsum.
+    const bool has_redop_number = operation.redop && *operation.redop != Redop::mulsum;
+    record->redop = has_redop_number ? static_cast<std::uint8_t>(*operation.redop) : trace::kUnknownByte;
     record->communicator = recorded_.index;
     record->stream = trace::kUnknownIndex;
     record->peer = peer;
@@ -135,13 +139,16 @@ class RecordingBackend final : public Backend {
     return std::make_unique<RecordingCommunicator>(std::move(communicator), process_trace(world), world.rank(), group);
   }
 
-  /// Returns the trace of this process, which its first rank opens, after a fork. It closes with the last communicator.
+  /// Returns the trace of this process. The first rank of the process opens the file, after a fork. The file closes
+  /// with the last communicator.
   std::shared_ptr<ProcessTrace> process_trace(const Team& world) {
     const std::lock_guard lock(mutex_);
     auto trace = trace_.lock();
-    if (!trace)
-      trace_ = trace = std::make_shared<ProcessTrace>(settings_, world.rank() / ranks_per_process_,
-                                                      world.size() / ranks_per_process_);
+    if (!trace) {
+      trace = std::make_shared<ProcessTrace>(settings_, world.rank() / ranks_per_process_,
+                                             world.size() / ranks_per_process_);
+      trace_ = trace;
+    }
     return trace;
   }
 

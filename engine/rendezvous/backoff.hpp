@@ -18,8 +18,8 @@ class Backoff {
     if (!is_due_at_once) schedule_next(0);
   }
 
-  /// True if a request is due at `tick`. The caller must then send it, because the next one is scheduled from `tick`
-  /// on.
+  /// True if a request is due at `tick`. The caller must then send the request, because the schedule of the next
+  /// request starts at `tick`.
   bool is_due(int tick) {
     if (tick < next_tick_) return false;
     schedule_next(tick);

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -20,8 +20,9 @@ namespace {
 
 constexpr int kLeaveTicks = 5 * kTicksPerS;  // time for the other processes to leave
 constexpr int kStoppedHeartbeats = 4;  // number of missing heartbeats after which a process counts as stopped
+constexpr int kMinHeartbeatsPerSilence = 8;  // heartbeats that process 0 must miss before a process counts as lost
 constexpr int kMaxHeartbeatsPerTick = 200;  // that process 0 receives from all processes together
-constexpr double kNoLimitS = 1e9;
+constexpr double kNoLimitS = std::numeric_limits<double>::infinity();
 // Process 0 times out first, because it knows which processes are missing. The others wait this much longer.
 constexpr double kOtherProcessesExtraS = 2;
 
@@ -30,7 +31,7 @@ ExitCode exit_code_of(const std::exception& error) {
   return error_with_code ? error_with_code->exit() : ExitCode::environment;
 }
 
-/// Call it from a catch block. Throws the job's first failure, so that all processes end with the same one.
+/// Call it from a catch block. Throws the job's first failure, so that all processes end with the same failure.
 /// `own_message`: message of the current exception.
 [[noreturn]] void throw_first_failure(const Failure& first_failure, const std::string& own_message) {
   const bool is_current_exception = first_failure.message == own_message;
@@ -48,19 +49,10 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
   for (std::size_t i = 0; i < local_ranks_.size(); ++i) local_ranks_[i].index = static_cast<int>(i);
   try {
     if (membership_.process == 0) start_server();
-    control_ = std::make_unique<TcpChannel>(rendezvous_.join(/*is_control=*/true));
-    process_0_host_ = rendezvous_.process_0_host();
-    store_address_text_ = control_->peer();
-    is_control_open_ = true;
-    control_thread_ = std::thread([this] { run_control_thread(); });
+    start_control_thread();
     stores_.resize(local_ranks_.size());
     for (auto& store : stores_) store = connect_store();
-    // The store identifies a process by its first rank, because all ranks of a process are lost together.
-    std::vector<int> first_ranks;
-    for (int process = 0; process < membership_.processes; ++process)
-      first_ranks.push_back(process * membership_.ranks_per_process);
-    process_team_ = std::make_unique<StoreTeam>(*stores_[0], process_state_, std::move(first_ranks),
-                                                membership_.process, "the processes");
+    make_process_team();
     if (server_) wait_until_all_joined();
     process_team_->broadcast({});  // an empty message, for which the other processes wait until all have joined
   } catch (const JobAborted&) {
@@ -88,9 +80,12 @@ LaunchedJob::~LaunchedJob() { leave(); }
 void LaunchedJob::start_server() {
   std::vector<Descriptor> listeners = rendezvous_.start_listening();
   try {
-    server_ = std::make_unique<TcpStoreServer>(
-        std::move(listeners), ServerSettings{rendezvous_.token(), membership_.processes, membership_.ranks_per_process,
-                                             std::max(kTicksPerS, ticks_of(membership_.silence_s)), host_name()});
+    server_ = std::make_unique<TcpStoreServer>(std::move(listeners),
+                                               ServerSettings{.token = rendezvous_.token(),
+                                                              .processes = membership_.processes,
+                                                              .ranks_per_process = membership_.ranks_per_process,
+                                                              .silence_ticks = max_silent_ticks(),
+                                                              .host = host_name()});
     server_->tolerate_losses(membership_.tolerates_losses);
   } catch (...) {
     rendezvous_.withdraw_address();  // nothing listens there
@@ -98,7 +93,25 @@ void LaunchedJob::start_server() {
   }
 }
 
-/// Calls `on_tick`. If that throws, sends the failure to the store before the exception closes this process's
+/// Connects to the store for heartbeats and failures, and starts the thread that exchanges them.
+void LaunchedJob::start_control_thread() {
+  control_ = std::make_unique<TcpChannel>(rendezvous_.join(/*is_control=*/true));
+  process_0_host_ = rendezvous_.process_0_host();
+  store_address_text_ = control_->peer();
+  is_control_open_ = true;
+  control_thread_ = std::thread([this] { run_control_thread(); });
+}
+
+void LaunchedJob::make_process_team() {
+  // The store identifies a process by its first rank, because all ranks of a process are lost together.
+  std::vector<int> first_ranks;
+  for (int process = 0; process < membership_.processes; ++process)
+    first_ranks.push_back(process * membership_.ranks_per_process);
+  process_team_ = std::make_unique<StoreTeam>(*stores_[0], process_state_, std::move(first_ranks), membership_.process,
+                                              "the processes");
+}
+
+/// Calls `on_tick`. If `on_tick` throws, sends the failure to the store before the exception closes this process's
 /// connections.
 void LaunchedJob::tick_while_joining() {
   try {
@@ -124,15 +137,7 @@ void LaunchedJob::wait_until_all_joined() {
     // A process with the job's token but other settings was refused. It is one of the missing processes and does not
     // try again, so waiting is useless.
     if (const auto refusal = server_->tracker().first_refusal()) throw Error(refusal->exit, refusal->message);
-    if (tick >= limit_ticks && membership_.tolerates_losses) {
-      callbacks_.on_status(
-          fmt::format("{}; the job continues without {}", missing_text(missing), missing.size() == 1 ? "it" : "them"));
-      return server_->lose_absent_processes(
-          membership_.hosts,
-          fmt::format("did not join the job within {:g} s{}; check that it runs and reaches {} on {}",
-                      membership_.join_limit_s, mismatch_text(), rendezvous_.listen_address_text(), host_name()));
-    }
-    if (tick >= limit_ticks) throw Error(ExitCode::rank_lost, join_timeout_message(missing));
+    if (tick >= limit_ticks) return give_up(missing);
     const bool is_mismatch_new = !has_reported_mismatch && !mismatch_text().empty();
     has_reported_mismatch = has_reported_mismatch || is_mismatch_new;
     if (is_mismatch_new || tick >= next_status_tick) {
@@ -142,6 +147,17 @@ void LaunchedJob::wait_until_all_joined() {
     }
     sleep_tick();
   }
+}
+
+/// Continues without the missing processes if the job tolerates losses, otherwise throws Error.
+void LaunchedJob::give_up(const std::vector<int>& missing) {
+  if (!membership_.tolerates_losses) throw Error(ExitCode::rank_lost, join_timeout_message(missing));
+  callbacks_.on_status(
+      fmt::format("{}; the job continues without {}", missing_text(missing), missing.size() == 1 ? "it" : "them"));
+  server_->lose_absent_processes(
+      membership_.hosts,
+      fmt::format("did not join the job within {:g} s{}; check that it runs and reaches {} on {}",
+                  membership_.join_limit_s, mismatch_text(), rendezvous_.listen_address_text(), host_name()));
 }
 
 std::string LaunchedJob::missing_text(const std::vector<int>& missing) const {
@@ -190,16 +206,17 @@ void LaunchedJob::fail_with(const std::exception& error, const std::string& mess
 // ---- running --------------------------------------------------------------------------------------------------------
 
 std::unique_ptr<TcpStore> LaunchedJob::connect_store() {
-  // The store calls this while it waits. Until the ranks start, this thread must also do the work of a tick.
-  const auto tick_and_query_abort = [this] {
+  StoreCallbacks callbacks;
+  // A waiting store calls `aborted` every tick. Until the ranks start, that thread must also do the work of a tick.
+  callbacks.aborted = [this] {
     if (is_agreeing_) callbacks_.on_tick();
     return aborted();
   };
-  return std::make_unique<TcpStore>(
-      rendezvous_.join(/*is_control=*/false),
-      StoreCallbacks{tick_and_query_abort, [this](const Failure& failure) { record_failure(failure); },
-                     [this](const std::string& cause) { on_store_lost(cause); }},
-      std::min(membership_.step_limit_s + (server_ ? 0 : kOtherProcessesExtraS), kNoLimitS));
+  callbacks.on_failure = [this](const Failure& failure) { record_failure(failure); };
+  callbacks.on_lost_store = [this](const std::string& cause) { on_store_lost(cause); };
+  const double extra_s = server_ ? 0 : kOtherProcessesExtraS;
+  return std::make_unique<TcpStore>(rendezvous_.join(/*is_control=*/false), std::move(callbacks),
+                                    membership_.step_limit_s + extra_s);
 }
 
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
@@ -263,7 +280,8 @@ std::optional<Failure> LaunchedJob::failure() const {
 /// Ends the waits in failure(). Call it when the control thread ends, because no answer can arrive afterwards.
 void LaunchedJob::close_control() noexcept {
   const std::scoped_lock lock(mutex_);
-  is_control_open_ = is_unconfirmed_ = false;
+  is_control_open_ = false;
+  is_unconfirmed_ = false;
   failure_changed_.notify_all();
 }
 
@@ -320,6 +338,9 @@ void LaunchedJob::run_control_thread() noexcept {
   close_control();
 }
 
+/// Returns the time without a frame after which the other end of a control connection counts as lost.
+int LaunchedJob::max_silent_ticks() const { return std::max(kTicksPerS, ticks_of(membership_.silence_s)); }
+
 /// Returns the maximum interval of heartbeats: 0.5 s, or in a large job the time that kMaxHeartbeatsPerTick requires.
 int LaunchedJob::max_heartbeat_ticks() const {
   return std::max(kTicksPerS / 2, membership_.processes / kMaxHeartbeatsPerTick);
@@ -336,19 +357,31 @@ Bytes LaunchedJob::make_heartbeat() const {
   return heartbeat.bytes();
 }
 
-/// Returns false if no failure began in this process. Otherwise sends the failure to the store. An earlier failure that
-/// the store has reported meanwhile replaces it.
+/// Sends the job's failure to the store if a failure began in this process, else returns false. The sent failure is an
+/// earlier one if the store has reported it meanwhile.
 bool LaunchedJob::send_own_failure() {
   const std::scoped_lock lock(mutex_);
   if (is_own_failure_) control_->send(FrameKind::abort, packed(*failure_));
   return is_own_failure_;
 }
 
+void LaunchedJob::send_leave() {
+  if (withdrawal_reason_.empty())
+    control_->send(FrameKind::leave, {});
+  else
+    control_->send(FrameKind::withdraw, MessageWriter().add(withdrawal_reason_).bytes());
+}
+
+/// Aborts the job, unless this process is leaving the job.
+void LaunchedJob::on_control_lost(const std::string& cause) noexcept {
+  is_control_lost_ = true;
+  on_store_lost(cause);
+}
+
 /// Sends heartbeats, this process's failure and the leave frame to the store, and receives the job's failure. Returns
 /// after the store's answer to the leave frame, or if the store is lost.
 void LaunchedJob::exchange_control_frames() {
-  const int max_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
-  const int heartbeat_ticks = std::clamp(max_silent_ticks / 8, 1, max_heartbeat_ticks());
+  const int heartbeat_ticks = std::clamp(max_silent_ticks() / kMinHeartbeatsPerSilence, 1, max_heartbeat_ticks());
   int silent_ticks = 0;
   int ticks_until_heartbeat = 0;
   int ticks_since_leave = 0;
@@ -356,44 +389,39 @@ void LaunchedJob::exchange_control_frames() {
   bool has_sent_leave = false;
   while (ticks_since_leave < kLeaveTicks) {
     if (!has_sent_abort) has_sent_abort = send_own_failure();
-    if (is_leaving_ && !std::exchange(has_sent_leave, true)) {
-      if (withdrawal_reason_.empty())
-        control_->send(FrameKind::leave, {});
-      else
-        control_->send(FrameKind::withdraw, MessageWriter().add(withdrawal_reason_).bytes());
+    if (is_leaving_ && !has_sent_leave) {
+      send_leave();
+      has_sent_leave = true;
     }
-    if (!has_sent_leave && ticks_until_heartbeat-- == 0) {
+    if (ticks_until_heartbeat == 0 && !has_sent_leave) {
       control_->send(FrameKind::heartbeat, make_heartbeat());
-      ticks_until_heartbeat = heartbeat_ticks - 1;
+      ticks_until_heartbeat = heartbeat_ticks;
     }
-    const auto received = control_->receive(kTickMs);
-    if (!received) {
-      if (control_->ended()) {
-        is_control_lost_ = true;
-        if (!has_sent_leave) on_store_lost("its connection closed before the job ended");
-        return;
+    --ticks_until_heartbeat;
+
+    if (const auto received = control_->receive(kTickMs)) {
+      silent_ticks = 0;
+      if (received->kind == FrameKind::failure) {
+        MessageReader reader(received->body);
+        record_failure(unpack_failure(reader));
       }
-      const bool is_silent_tick = control_->idle();  // false if a part of a frame arrived
-      if (!is_silent_tick) continue;
-      if (has_sent_leave) ++ticks_since_leave;
-      if (++silent_ticks <= max_silent_ticks) continue;
-      is_control_lost_ = true;
-      if (!has_sent_leave)
-        on_store_lost(fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
-                                  max_silent_ticks * kTickMs * 1e-3));
-      return;
+      if (received->kind == FrameKind::leave && has_sent_leave) return;
+      continue;
     }
-    silent_ticks = 0;
-    if (received->kind == FrameKind::failure) {
-      MessageReader reader(received->body);
-      record_failure(unpack_failure(reader));
-    }
-    if (received->kind == FrameKind::leave && has_sent_leave) return;
+    if (control_->ended()) return on_control_lost("its connection closed before the job ended");
+    const bool is_silent_tick = control_->idle();  // false if a part of a frame arrived
+    if (!is_silent_tick) continue;
+    if (has_sent_leave) ++ticks_since_leave;
+    ++silent_ticks;
+    if (silent_ticks > max_silent_ticks())
+      return on_control_lost(
+          fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
+                      max_silent_ticks() * kTickMs * 1e-3));
   }
 }
 
-/// True if process 0 should wait for processes that have not joined yet, to send them the failure. Otherwise they would
-/// search for process 0 until their time limit. Usage and environment errors often occur before all have joined.
+/// True if process 0 should wait for processes that have not joined yet, to send them the failure. Without the failure,
+/// these processes search for process 0 until their time limit. Usage and environment errors often occur that early.
 bool LaunchedJob::should_wait_for_absent() const {
   const auto first_failure = failure();
   return first_failure && (first_failure->exit == ExitCode::usage || first_failure->exit == ExitCode::environment);
@@ -406,9 +434,10 @@ void LaunchedJob::withdraw(const std::string& reason) noexcept {
 
 void LaunchedJob::leave() noexcept {
   if (is_leaving_.exchange(true)) return;
-  if (control_thread_.joinable() && control_thread_.get_id() != std::this_thread::get_id()) control_thread_.join();
-  if (server_) server_->wait_until_all_left(kLeaveTicks, should_wait_for_absent());
-  if (server_) rendezvous_.withdraw_address();
+  if (control_thread_.joinable()) control_thread_.join();
+  if (!server_) return;
+  server_->wait_until_all_left(kLeaveTicks, should_wait_for_absent());
+  rendezvous_.withdraw_address();
 }
 
 }  // namespace busbw

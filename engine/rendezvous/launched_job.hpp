@@ -16,11 +16,11 @@
 
 namespace busbw {
 
-/// This process's part in the job.
+/// The job as one of its processes sees it. Process 0 also runs the store.
 class LaunchedJob final : public Job {
  public:
-  /// Returns when every process has joined, or is lost if the job tolerates that. Throws Error if that fails; the
-  /// message names the cause and a remedy.
+  /// Returns when every process has joined. A job that tolerates losses counts the missing processes as lost after the
+  /// time limit. Throws Error if this process or another one cannot join; the message names the cause and a remedy.
   LaunchedJob(const Membership& membership, JoinCallbacks callbacks);
   ~LaunchedJob() override;
 
@@ -49,26 +49,34 @@ class LaunchedJob final : public Job {
   /// Returns the address at which this process reached the store: "10.0.0.1:4711".
   const std::string& store_address_text() const { return store_address_text_; }
   /// Leaves the job. Call it when this process's ranks have ended and its output is complete. Process 0 waits up to 5 s
-  /// for all others.
+  /// until all other processes have left.
   void leave() noexcept;
 
  private:
   /// Starts the store. Only in process 0.
   void start_server();
+  void start_control_thread();
+  /// Makes the team for `agree`.
+  void make_process_team();
   void tick_while_joining();
   void wait_until_all_joined();
+  void give_up(const std::vector<int>& missing);
   std::string missing_text(const std::vector<int>& missing) const;
   std::string join_timeout_message(const std::vector<int>& missing) const;
   std::string mismatch_text() const;
   bool should_wait_for_absent() const;
   void run_control_thread() noexcept;
   bool send_own_failure();
+  /// Sends the leave frame, or the withdraw frame if this process withdraws.
+  void send_leave();
   void exchange_control_frames();
+  int max_silent_ticks() const;
   int max_heartbeat_ticks() const;
   Bytes make_heartbeat() const;
   void record_failure(const Failure& failure) noexcept;
   void close_control() noexcept;
   void on_store_lost(const std::string& cause) noexcept;
+  void on_control_lost(const std::string& cause) noexcept;
   bool is_local_rank(int rank) const { return rank / membership_.ranks_per_process == membership_.process; }
   std::unique_ptr<TcpStore> connect_store();
 
@@ -85,7 +93,7 @@ class LaunchedJob final : public Job {
   std::atomic<bool> is_agreeing_{true};            // true until the ranks start
 
   std::atomic<bool> aborted_{false};
-  std::atomic<bool> is_control_lost_{false};  // process 0 closed the control connection or is silent on it
+  std::atomic<bool> is_control_lost_{false};  // process 0 closed the control connection, or is silent
   mutable std::mutex mutex_;  // guards the following members up to is_control_open_
   mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;

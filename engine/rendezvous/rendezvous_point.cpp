@@ -23,10 +23,10 @@ namespace {
 
 // Times in ticks of 0.1 s.
 constexpr int kConnectTicks = 2 * kTicksPerS;  // for one connection attempt
-// For one of several addresses in the first round, because some may be unreachable.
+// For an attempt at one of several addresses in the first round, because some may be unreachable.
 constexpr int kFirstConnectTicks = 3;
 constexpr int kStaleJobTicks = 10 * kTicksPerS;  // an earlier job that is ending may use the port for this time
-constexpr std::uint64_t kMaxElapsedTicks = 1'000'000;  // bound of one step, so that an int does not overflow
+constexpr std::uint64_t kMaxElapsedTicks = 1'000'000;  // bound of the ticker's value, so that it fits into an int
 
 bool is_loopback_name(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
@@ -55,7 +55,7 @@ std::vector<Descriptor> listen_at_own_addresses(const TcpStoreAddress& address) 
   return listeners;
 }
 
-/// Like listen_at_own_addresses, but retries for `limit_ticks`, because an ending job may still use the port.
+/// Like listen_at_own_addresses. Retries for `limit_ticks`, because an ending job may still use the port.
 std::vector<Descriptor> listen_with_retries(const TcpStoreAddress& address, const JoinCallbacks& callbacks,
                                             int limit_ticks) {
   for (int tick = 0;; ++tick) {
@@ -82,11 +82,23 @@ PublishedAddress parse_address(const Bytes& bytes, std::string_view source, std:
   }
 }
 
+/// True for the endpoint of a socket that listens on all addresses.
+bool is_wildcard(const Endpoint& endpoint) { return endpoint.host() == "0.0.0.0" || endpoint.host() == "::"; }
+
 /// Returns the endpoint at which process 0 itself connects to its listening socket.
 Endpoint local_connect_endpoint(const Endpoint& listening) {
-  const std::string host = listening.host();
-  if (host == "0.0.0.0" || host == "::") return endpoint_of("127.0.0.1", listening.port());
+  if (is_wildcard(listening)) return endpoint_of("127.0.0.1", listening.port());
   return listening;
+}
+
+std::string listeners_text(const std::vector<Descriptor>& listeners) {
+  std::string text;
+  for (const Descriptor& listener : listeners) {
+    const Endpoint endpoint = local_endpoint(listener);
+    if (!text.empty()) text += ", ";
+    text += is_wildcard(endpoint) ? fmt::format("port {} of every address", endpoint.port()) : endpoint.text();
+  }
+  return text;
 }
 
 }  // namespace
@@ -98,26 +110,24 @@ RendezvousPoint::RendezvousPoint(const Membership& membership, JoinCallbacks cal
 
 std::vector<Descriptor> RendezvousPoint::start_listening() {
   std::vector<Descriptor> listeners;
-  if (const auto* address = std::get_if<TcpStoreAddress>(&membership_.store)) {
-    listeners = listen_with_retries(*address, callbacks_, std::min(kStaleJobTicks, ticks_of(membership_.join_limit_s)));
-    own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
-  } else {
-    listeners.push_back(listen_everywhere(0));
-    own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
-    if (!has_own_token_) membership_.token = random_token();
-    PublishedAddress published;
-    for (const Interface& local : interfaces()) published.hosts += local.address.host() + " ";
-    published.port = own_endpoint_.port();
-    if (!has_own_token_) published.token = membership_.token;
-    publish(published);
+  const auto* known_address = std::get_if<TcpStoreAddress>(&membership_.store);
+  if (known_address)
+    listeners =
+        listen_with_retries(*known_address, callbacks_, std::min(kStaleJobTicks, ticks_of(membership_.join_limit_s)));
+  else
+    listeners.push_back(listen_everywhere(0));  // on a port that the system selects
+  own_endpoint_ = local_connect_endpoint(local_endpoint(listeners[0]));
+  listen_address_text_ = listeners_text(listeners);
+  if (known_address) return listeners;
+
+  PublishedAddress published;
+  for (const Interface& local : interfaces()) published.hosts += local.address.host() + " ";
+  published.port = own_endpoint_.port();
+  if (!has_own_token_) {
+    membership_.token = random_token();
+    published.token = membership_.token;
   }
-  for (const Descriptor& listener : listeners) {
-    const Endpoint endpoint = local_endpoint(listener);
-    const bool is_everywhere = endpoint.host() == "0.0.0.0" || endpoint.host() == "::";
-    listen_address_text_ +=
-        (listen_address_text_.empty() ? "" : ", ") +
-        (is_everywhere ? fmt::format("port {} of every address", endpoint.port()) : endpoint.text());
-  }
+  publish(published);
   return listeners;
 }
 
@@ -134,7 +144,7 @@ void RendezvousPoint::publish(const PublishedAddress& address) {
   }
 }
 
-/// Shares the text of process 0 with all processes, and returns it. Every process calls it once.
+/// Shares the text of process 0 with all processes, and returns this text. Every process must call it once.
 std::string RendezvousPoint::share_through_launcher(const std::string& text) const {
   int tick = 0;
   const StoreWait wait{
@@ -147,7 +157,7 @@ std::string RendezvousPoint::share_through_launcher(const std::string& text) con
   return share_text(std::get<LauncherStoreChoice>(membership_.store).store, membership_.process, text, wait);
 }
 
-/// Returns the address that process 0 published, or nothing if it is not in the folder yet.
+/// Returns the address that process 0 published, or nothing if the folder has no address yet.
 std::optional<PublishedAddress> RendezvousPoint::read_published() {
   if (address_file_) {
     const auto bytes = address_file_->read();
@@ -198,8 +208,12 @@ RendezvousPoint::CandidateLookup RendezvousPoint::find_candidates() {
 bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_control, int limit_ticks,
                                     JoinAttempt& attempt) {
   using Kind = ClientHandshake::HandshakeResult::Kind;
-  const ClientInfo client{is_control, membership_.process, membership_.processes, membership_.ranks_per_process,
-                          getpid(),   host_name()};
+  const ClientInfo client{.is_control = is_control,
+                          .process = membership_.process,
+                          .processes = membership_.processes,
+                          .ranks_per_process = membership_.ranks_per_process,
+                          .pid = getpid(),
+                          .host = host_name()};
   // Use the member itself: the last find_candidates() may have set the token.
   const ClientHandshake::HandshakeResult result =
       exchange_handshake(channel, membership_.token, client, limit_ticks, callbacks_.on_tick);
@@ -233,61 +247,67 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
   return false;
 }
 
-TcpChannel RendezvousPoint::join(bool is_control) {
-  const int limit_ticks = std::max(1, ticks_of(membership_.join_limit_s));
-  const auto on_tick = [this] {
+int RendezvousPoint::JoinAttempt::take_ticks_left() {
+  tick += static_cast<int>(std::min(ticker.take_elapsed(), kMaxElapsedTicks));
+  return std::max(0, limit_ticks - tick);
+}
+
+/// Tries each candidate once, at most `max_connect_ticks` per connection. Returns the connection that process 0 has
+/// accepted, if there is one.
+std::optional<TcpChannel> RendezvousPoint::try_candidates(bool is_control, int max_connect_ticks,
+                                                          JoinAttempt& attempt) {
+  const auto should_stop = [this] {
     callbacks_.on_tick();
-    return false;  // continue to connect
+    return false;  // only an exception of on_tick() ends the attempt
   };
-  JoinAttempt attempt;
+  // Only a rejection of the last complete round counts for the error message.
+  const std::string previous_rejection = std::exchange(attempt.rejection, {});
+  for (auto candidate = candidates_.begin(); candidate != candidates_.end(); ++candidate) {
+    const int ticks_left = attempt.take_ticks_left();
+    if (ticks_left == 0) {
+      // This round is incomplete. Without a rejection of its own, that of the previous round counts.
+      if (attempt.rejection.empty()) attempt.rejection = previous_rejection;
+      return std::nullopt;
+    }
+    ConnectResult connected = connect_to(candidate->endpoint, std::min(max_connect_ticks, ticks_left), should_stop);
+    if (!connected.socket.is_open()) {
+      attempt.error = candidate->name + connected.message;
+      continue;
+    }
+    TcpChannel channel(std::move(connected.socket));
+    const int handshake_ticks = std::max(1, attempt.take_ticks_left());
+    if (run_handshake(channel, candidate->endpoint, is_control, handshake_ticks, attempt)) {
+      std::rotate(candidates_.begin(), candidate, std::next(candidate));  // the next join starts with this address
+      return channel;
+    }
+  }
+  return std::nullopt;
+}
+
+TcpChannel RendezvousPoint::join(bool is_control) {
+  JoinAttempt attempt{.limit_ticks = std::max(1, ticks_of(membership_.join_limit_s))};
   int next_status_tick = kFirstStatusTicks;
   // After the first join the address is known, and a busy process 0 gets more time.
   int ticks_per_candidate = process_0_host_.empty() ? kFirstConnectTicks : kConnectTicks;
-  Backoff backoff(membership_.process, candidates_.empty(), limit_ticks);
-  const Ticker ticker;
-  int tick = 0;
-  const auto update_tick = [&] { tick += static_cast<int>(std::min(ticker.take_elapsed(), kMaxElapsedTicks)); };
-  const auto is_time_left = [&] {
-    update_tick();
-    return tick < limit_ticks;
-  };
-  while (is_time_left()) {
-    on_tick();
-    // Each round tries all candidates. Only a rejection of the last complete round counts for the error message.
-    const std::string previous_rejection = std::exchange(attempt.rejection, {});
-    const bool is_lookup_due = backoff.is_due(tick);
+  Backoff backoff(membership_.process, candidates_.empty(), attempt.limit_ticks);
+  while (attempt.take_ticks_left() > 0) {
+    callbacks_.on_tick();
+    const bool is_lookup_due = backoff.is_due(attempt.tick);
     if (is_lookup_due) {
       CandidateLookup lookup = find_candidates();
       if (!lookup.problem.empty()) attempt.error = lookup.problem;
       if (!lookup.candidates.empty()) candidates_ = std::move(lookup.candidates);
     }
-    const int connect_ticks = candidates_.size() > 1 ? ticks_per_candidate : kConnectTicks;
-    for (auto candidate = candidates_.begin(); candidate != candidates_.end(); ++candidate) {
-      if (!is_time_left()) {
-        // This round is incomplete. Without a rejection of its own, that of the previous round counts.
-        if (attempt.rejection.empty()) attempt.rejection = previous_rejection;
-        break;
-      }
-      ConnectResult connected = connect_to(candidate->endpoint, std::min(connect_ticks, limit_ticks - tick), on_tick);
-      if (!connected.socket.is_open()) {
-        attempt.error = candidate->name + connected.message;
-        continue;
-      }
-      TcpChannel channel(std::move(connected.socket));
-      update_tick();
-      if (run_handshake(channel, candidate->endpoint, is_control, std::max(1, limit_ticks - tick), attempt)) {
-        std::rotate(candidates_.begin(), candidate, std::next(candidate));  // the next join starts with this address
-        return channel;
-      }
-    }
+    const int max_connect_ticks = candidates_.size() > 1 ? ticks_per_candidate : kConnectTicks;
+    if (auto channel = try_candidates(is_control, max_connect_ticks, attempt)) return std::move(*channel);
     if (!candidates_.empty()) ticks_per_candidate = std::min(2 * ticks_per_candidate, kConnectTicks);
     // Until kStaleJobTicks, the rejection may come from an ending job. In a round without a lookup, the candidates may
     // be out of date. In both cases a later round may find process 0.
-    const bool is_rejection_final = is_lookup_due && tick >= kStaleJobTicks;
+    const bool is_rejection_final = is_lookup_due && attempt.tick >= kStaleJobTicks;
     if (is_rejection_final && !attempt.rejection.empty()) break;
-    if (tick >= next_status_tick) {
+    if (attempt.tick >= next_status_tick) {
       callbacks_.on_status(fmt::format("process {} is waiting for process 0 ({})", membership_.process, attempt.error));
-      next_status_tick = tick + kStatusTicks;
+      next_status_tick = attempt.tick + kStatusTicks;
     }
     sleep_tick();
   }

@@ -1,6 +1,6 @@
 #pragma once
 // The rendezvous of a launched job: process 0 listens at an address, and the other processes find this address and
-// connect. World::store says where they search: detect_world() (world/world.cpp) reads BUSBW_RENDEZVOUS or the
+// connect. World::store says where these search: detect_world() (world/world.cpp) reads BUSBW_RENDEZVOUS or the
 // launcher's variables, for Slurm in world/slurm_step.cpp. LaunchedJob uses this class.
 #include <functional>
 #include <optional>
@@ -16,9 +16,8 @@
 
 namespace busbw {
 
-/// A wait prints its first status message at this tick, and the next ones at this distance.
-inline constexpr int kFirstStatusTicks = 3 * kTicksPerS;
-inline constexpr int kStatusTicks = 10 * kTicksPerS;
+inline constexpr int kFirstStatusTicks = 3 * kTicksPerS;  // time until a wait prints its first status message
+inline constexpr int kStatusTicks = 10 * kTicksPerS;      // interval of the later status messages
 
 /// Position of one process in a launched job, with its limits.
 struct Membership {
@@ -62,8 +61,8 @@ class RendezvousPoint {
   /// Does not connect yet. `callbacks` are called during `start_listening` and `join`.
   RendezvousPoint(const Membership& membership, JoinCallbacks callbacks);
 
-  /// Process 0: returns listening sockets. Publishes their address, unless all processes know it (TcpStoreAddress).
-  /// Throws EnvironmentError if it cannot listen.
+  /// Process 0: returns listening sockets. Publishes their address, unless all processes know the address
+  /// (TcpStoreAddress). Throws EnvironmentError if no socket can listen.
   std::vector<Descriptor> start_listening();
   /// Process 0, after `start_listening`: returns "10.8.0.3:25000" or "port 25000 of every address".
   const std::string& listen_address_text() const { return listen_address_text_; }
@@ -72,24 +71,31 @@ class RendezvousPoint {
   /// Returns a connection that process 0 has accepted: the control connection if `is_control`, else the connection of
   /// one rank. Throws Error with the last problem and a remedy.
   TcpChannel join(bool is_control);
-  /// Returns the job's token. With an address file or a launcher's store, process 0 may make it, so it is known after
-  /// the first join.
+  /// Returns the job's token. With an address file or a launcher's store, process 0 may make the token. The other
+  /// processes then know the token only after the first join.
   const std::string& token() const { return membership_.token; }
   /// Returns the host of process 0, or an empty string before the first join.
   const std::string& process_0_host() const { return process_0_host_; }
 
  private:
-  /// Problems of one call of `join`, for its messages.
+  /// Elapsed time and problems of one call of `join`.
   struct JoinAttempt {
-    std::string error;      // last problem
-    std::string rejection;  // token or version mismatch in the current round over all candidates; not authenticated
+    int limit_ticks = 0;
+    Ticker ticker = {};
+    int tick = 0;
+    std::string error = {};  // last problem
+    /// Token or version mismatch in the current round over all candidates. The sender may not belong to the job.
+    std::string rejection = {};
+
+    /// Updates `tick`. Returns the time left, or 0.
+    int take_ticks_left();
   };
   /// One address at which process 0 may listen.
   struct CandidateAddress {
     Endpoint endpoint;
     std::string name;  // for messages: "node1 at " if the address was resolved from a name, else empty
   };
-  /// Result of looking for process 0.
+  /// Result of a search for process 0.
   struct CandidateLookup {
     std::vector<CandidateAddress> candidates;
     std::string problem;  // reason why an address is missing; empty if none is
@@ -98,6 +104,7 @@ class RendezvousPoint {
   std::optional<PublishedAddress> read_published();
   std::string share_through_launcher(const std::string& text) const;
   CandidateLookup find_candidates();
+  std::optional<TcpChannel> try_candidates(bool is_control, int max_connect_ticks, JoinAttempt& attempt);
   bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_control, int limit_ticks,
                      JoinAttempt& attempt);
 
@@ -107,7 +114,7 @@ class RendezvousPoint {
   std::optional<AddressFile> address_file_;  // only with BUSBW_RENDEZVOUS=file:...
   std::optional<PublishedAddress> launcher_address_;  // only with a launcher's store, which is read once
   std::vector<CandidateAddress> candidates_;  // from the last lookup; the last successful address first
-  Endpoint own_endpoint_;  // process 0: endpoint at which it connects to its own store
+  Endpoint own_endpoint_;  // in process 0: endpoint for the connections to its own store
   std::string listen_address_text_;
   std::string process_0_host_;
 };

@@ -52,8 +52,8 @@ void StoreTeam::barrier() {
   store_.barrier(next_key("barrier"), own_index_, size());
 }
 
-// The first part of each member starts with the size of its whole message. Member 0 collects all parts of a round, then
-// starts the next round with a key that the members with more data wait for.
+// The first part of each member starts with the size of the whole message. Member 0 collects all parts of a round. Then
+// it sets the key of the next round, for which the members with more data wait.
 std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
   count_step();
   const std::string key = next_key("gather");
@@ -65,7 +65,8 @@ std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
 void StoreTeam::send_in_parts(const std::string& key, std::span<const std::byte> message) {
   const int own_number = members_[static_cast<std::size_t>(own_index_)];
   const std::size_t part_bytes = gather_part_bytes(members_.size());
-  for (std::size_t offset = 0; offset == 0 || offset < message.size(); offset += part_bytes) {
+  std::size_t offset = 0;
+  do {  // once also for an empty message
     if (offset > 0) store_.get(round_key(key, offset));
     MessageWriter header;
     if (offset == 0) header.add(message.size());
@@ -73,15 +74,16 @@ void StoreTeam::send_in_parts(const std::string& key, std::span<const std::byte>
     const auto part = message.subspan(offset, std::min(part_bytes, message.size() - offset));
     bytes.insert(bytes.end(), part.begin(), part.end());
     store_.set(part_key(key, own_number, offset), bytes, /*reads=*/1);
-  }
+    offset += part_bytes;
+  } while (offset < message.size());
 }
 
 std::vector<Bytes> StoreTeam::collect_messages(const std::string& key, std::span<const std::byte> own_message) {
   const std::size_t part_bytes = gather_part_bytes(members_.size());
   std::vector<Bytes> messages(members_.size());
   messages[0].assign(own_message.begin(), own_message.end());
-  std::vector<std::size_t> sizes(members_.size());
-  std::vector<std::size_t> pending;  // members with an incomplete message
+  std::vector<std::size_t> sizes(members_.size());  // of the whole messages, known from their first parts
+  std::vector<std::size_t> pending;                 // members with an incomplete message
   for (std::size_t member = 1; member < members_.size(); ++member) pending.push_back(member);
   for (std::size_t offset = 0; !pending.empty(); offset += part_bytes) {
     if (offset > 0) store_.set(round_key(key, offset), {}, static_cast<int>(pending.size()));
@@ -114,23 +116,27 @@ std::vector<Bytes> StoreTeam::collect_messages(const std::string& key, std::span
 Bytes StoreTeam::broadcast(std::span<const std::byte> own_bytes) {
   count_step();
   const std::string key = next_key("broadcast");
-  const auto part_key = [&](std::size_t offset) { return fmt::format("{} byte {}", key, offset); };
+  const auto broadcast_part_key = [&](std::size_t offset) { return fmt::format("{} byte {}", key, offset); };
   if (own_index_ == 0) {
-    for (std::size_t offset = 0; size() > 1 && (offset == 0 || offset < own_bytes.size()); offset += kMaxPartBytes) {
-      MessageWriter message;
-      message.add(own_bytes.size()).add(own_bytes.subspan(offset, std::min(kMaxPartBytes, own_bytes.size() - offset)));
-      store_.set(part_key(offset), message.bytes(), size() - 1);
-    }
-    return {own_bytes.begin(), own_bytes.end()};
+    Bytes message(own_bytes.begin(), own_bytes.end());
+    if (size() == 1) return message;
+    std::size_t offset = 0;
+    do {  // once also for an empty message
+      const auto part = own_bytes.subspan(offset, std::min(kMaxPartBytes, own_bytes.size() - offset));
+      store_.set(broadcast_part_key(offset), MessageWriter().add(own_bytes.size()).add(part).bytes(), size() - 1);
+      offset += kMaxPartBytes;
+    } while (offset < own_bytes.size());
+    return message;
   }
   Bytes received;
-  for (std::size_t total_bytes = 1; received.size() < total_bytes;) {  // the first part sets the real total
-    const Bytes message = store_.get(part_key(received.size()));
+  std::size_t total_bytes = 0;
+  do {
+    const Bytes message = store_.get(broadcast_part_key(received.size()));
     MessageReader reader(message);
     total_bytes = reader.take<std::size_t>();
-    const Bytes bytes = reader.take_bytes();
-    received.insert(received.end(), bytes.begin(), bytes.end());
-  }
+    const Bytes part = reader.take_bytes();
+    received.insert(received.end(), part.begin(), part.end());
+  } while (received.size() < total_bytes);
   return received;
 }
 

@@ -19,14 +19,14 @@ struct alignas(64) LocalRank {
 };
 
 /// Gathers in rounds, to bound the memory of the store. In a round, each member sends a part of its message. Up to 8192
-/// members send at most kRoundBytes together.
+/// members send at most kRoundBytes together, further members at most 4 KiB each.
 class StoreTeam final : public Team {
  public:
   static constexpr std::size_t kRoundBytes = std::size_t{32} << 20;
 
   /// `members`: number of each member in the job (of ranks or processes); `own_index`: this member's index in that
-  /// list; `name`: name of the team in keys and error messages. Each call counts a step in `state`. It and the store
-  /// must outlive the team and all teams split from it.
+  /// list; `name`: name of the team in keys and error messages. Each call counts a step in `state`. `store` and `state`
+  /// must outlive the team and all teams split from this team.
   StoreTeam(TcpStore& store, LocalRank& state, std::vector<int> members, int own_index, std::string name);
 
   int rank() const override { return own_index_; }
@@ -44,8 +44,9 @@ class StoreTeam final : public Team {
   void count_step();
   /// Returns a key that no earlier call of this team has used.
   std::string next_key(const char* operation);
-  /// Roles in `gather`: of the members except the first, and of the first. `key`: that of the gather.
+  /// Part of the members except the first in the gather with `key`.
   void send_in_parts(const std::string& key, std::span<const std::byte> message);
+  /// Part of the first member in the gather with `key`.
   std::vector<Bytes> collect_messages(const std::string& key, std::span<const std::byte> own_message);
 
   TcpStore& store_;

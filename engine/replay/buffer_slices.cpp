@@ -1,3 +1,4 @@
+// Computes the sizes of slices from the calls of each rank, and places the slices one after the other.
 #include "replay/buffer_slices.hpp"
 
 #include <algorithm>
@@ -40,8 +41,9 @@ SliceBytes slice_bytes(const MatchedCalls& calls) {
     result.max_bytes = std::max(result.max_bytes, all_bytes);
     for (const ReplayCall& call : calls.of_rank(rank)) {
       const auto [sent, received] = call_bytes(calls.program(), rank, call);
-      if (aligned(std::max(sent, received)) <= result.min_bytes) continue;
-      result.min_bytes = aligned(std::max(sent, received));
+      const std::size_t slice = aligned(std::max(sent, received));
+      if (slice <= result.min_bytes) continue;
+      result.min_bytes = slice;
       result.largest_call_rank = rank;
       result.largest_call_operation = call.operations.front();
     }
@@ -50,16 +52,15 @@ SliceBytes slice_bytes(const MatchedCalls& calls) {
 }
 
 std::map<int, std::size_t> slice_offsets(const MatchedCalls& calls, int rank, std::uint64_t available_bytes) {
-  auto slices = slice_sizes(calls, rank);
+  std::map<int, std::size_t> offsets;
   std::size_t end = 0;
-  for (auto& [communicator, slice] : slices) {
-    const std::size_t offset = end;
-    end += slice;
-    slice = offset;
+  for (const auto& [communicator, size] : slice_sizes(calls, rank)) {
+    offsets[communicator] = end;
+    end += size;
   }
   if (end > available_bytes)
-    for (auto& [communicator, slice] : slices) slice = 0;
-  return slices;
+    for (auto& [communicator, offset] : offsets) offset = 0;
+  return offsets;
 }
 
 std::uint64_t step_bytes(const ReplayProgram& program) {

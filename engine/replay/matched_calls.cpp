@@ -1,3 +1,4 @@
+// Groups the operations of each rank into calls, and finds for each call the calls of other ranks that wait for it.
 #include "replay/matched_calls.hpp"
 
 #include <fmt/format.h>
@@ -20,20 +21,23 @@ UsageError problem(const ReplayProgram& program, int rank, std::size_t operation
       fmt::format("{}: {}: {}", printable_value(program.file), operation_text(program, rank, operation), message));
 }
 
-/// Adds the calls of the operations from `first` to `end`, which form a group.
+/// Adds the calls of the operations from `first` to before `end`, which form a group or are a single operation.
 void add_group(const std::vector<ReplayOperation>& operations, std::size_t first, std::size_t end,
                std::vector<ReplayCall>& calls) {
   const std::size_t first_call = calls.size();
   std::map<std::pair<int, std::size_t>, ReplayCall> exchanges;           // by communicator and repetition
-  std::map<std::tuple<int, trace::Function, int>, std::size_t> repeats;  // of transfers with the same peer
+  // Number of transfers so far, by communicator, function and peer. An exchange has only one of each, so a repeated
+  // transfer belongs to a further exchange.
+  std::map<std::tuple<int, trace::Function, int>, std::size_t> transfer_counts;
   for (std::size_t i = first; i < end; ++i) {
     const ReplayOperation& operation = operations[i];
     if (!operation.is_transfer()) {
       calls.push_back({.communicator = operation.communicator, .operations = {i}});
       continue;
     }
-    const std::size_t repeat = repeats[{operation.communicator, operation.function, operation.peer}]++;
-    auto& exchange = exchanges[{operation.communicator, repeat}];
+    std::size_t& transfer_count = transfer_counts[{operation.communicator, operation.function, operation.peer}];
+    auto& exchange = exchanges[{operation.communicator, transfer_count}];
+    ++transfer_count;
     exchange.communicator = operation.communicator;
     exchange.is_exchange = true;
     exchange.operations.push_back(i);
@@ -50,16 +54,17 @@ void add_group(const std::vector<ReplayOperation>& operations, std::size_t first
 std::vector<ReplayCall> make_calls(const std::vector<ReplayOperation>& operations) {
   std::vector<ReplayCall> calls;
   for (std::size_t first = 0; first < operations.size();) {
+    const std::uint32_t group = operations[first].group;
     std::size_t end = first + 1;
-    while (operations[first].group != 0 && end < operations.size() && operations[end].group == operations[first].group)
-      ++end;
+    if (group != 0)
+      while (end < operations.size() && operations[end].group == group) ++end;
     add_group(operations, first, end, calls);
     first = end;
   }
   return calls;
 }
 
-/// Sets of calls that wait for each other. A call is a pair of rank and index.
+/// Sets of calls that wait for each other, as a union-find structure. A call is a pair of rank and index.
 class CallSets {
  public:
   explicit CallSets(const std::vector<std::vector<ReplayCall>>& calls) {
@@ -71,9 +76,13 @@ class CallSets {
     parents_.resize(count);
     std::iota(parents_.begin(), parents_.end(), std::size_t{0});
   }
+  /// Returns the number of the set that contains the call.
   std::size_t find(int rank, std::size_t call) {
     std::size_t element = first_of_rank_[static_cast<std::size_t>(rank)] + call;
-    while (parents_[element] != element) element = parents_[element] = parents_[parents_[element]];
+    while (parents_[element] != element) {
+      parents_[element] = parents_[parents_[element]];  // shortens the path for later searches
+      element = parents_[element];
+    }
     return element;
   }
   void join(int rank_a, std::size_t call_a, int rank_b, std::size_t call_b) {
@@ -81,8 +90,8 @@ class CallSets {
   }
 
  private:
-  std::vector<std::size_t> first_of_rank_;
-  std::vector<std::size_t> parents_;
+  std::vector<std::size_t> first_of_rank_;  // element of the first call of each rank
+  std::vector<std::size_t> parents_;  // [element]: another element of its set; the set's number is its own parent
 };
 
 /// Position of an operation in the program.
@@ -92,8 +101,95 @@ struct OperationPlace {
   std::size_t operation;
 };
 
+const ReplayOperation& operation_at(const ReplayProgram& program, const OperationPlace& place) {
+  return program.operations[static_cast<std::size_t>(place.rank)][place.operation];
+}
+
+/// Collectives of each rank of a communicator, in the order of the calls. A rank without a collective has an empty
+/// list.
+using CollectivesByRank = std::map<int, std::vector<OperationPlace>>;
+
+std::vector<CollectivesByRank> collectives_by_communicator(const MatchedCalls& calls) {
+  const ReplayProgram& program = calls.program();
+  std::vector<CollectivesByRank> collectives(program.communicators.size());
+  for (std::size_t i = 0; i < program.communicators.size(); ++i)
+    for (const int rank : program.communicators[i]) collectives[i].try_emplace(rank);
+  for (int rank = 0; rank < program.ranks(); ++rank) {
+    for (std::size_t index = 0; index < calls.of_rank(rank).size(); ++index) {
+      const ReplayCall& call = calls.of_rank(rank)[index];
+      if (call.is_exchange) continue;
+      collectives[static_cast<std::size_t>(call.communicator)][rank].push_back({rank, index, call.operations.front()});
+    }
+  }
+  return collectives;
+}
+
 bool is_same_collective(const ReplayOperation& a, const ReplayOperation& b) {
   return a.function == b.function && a.dtype == b.dtype && a.redop == b.redop && a.count == b.count && a.peer == b.peer;
+}
+
+/// Throws UsageError if `places`, the collectives of `rank`, differ from those of `reference_rank`.
+void require_same_collectives(const ReplayProgram& program, int rank, const std::vector<OperationPlace>& places,
+                              int reference_rank, const std::vector<OperationPlace>& reference) {
+  for (std::size_t i = 0; i < std::max(places.size(), reference.size()); ++i) {
+    const bool is_missing_here = i >= places.size();
+    if (is_missing_here || i >= reference.size()) {
+      const OperationPlace& extra = is_missing_here ? reference[i] : places[i];
+      throw problem(program, extra.rank, extra.operation,
+                    fmt::format("rank {} has no such operation; all ranks of a communicator must have the same ones",
+                                is_missing_here ? rank : reference_rank));
+    }
+    if (!is_same_collective(operation_at(program, places[i]), operation_at(program, reference[i])))
+      throw problem(program, rank, places[i].operation,
+                    fmt::format("it differs from {}; all ranks of a communicator must have the same operations",
+                                operation_text(program, reference_rank, reference[i].operation)));
+  }
+}
+
+/// Transfers from one rank of a communicator to another one, in the order of the calls.
+struct Transfers {
+  std::vector<OperationPlace> sends;
+  std::vector<OperationPlace> recvs;
+};
+
+/// Returns all transfers, by communicator, sender and receiver.
+std::map<std::tuple<int, int, int>, Transfers> transfers_by_ranks(const MatchedCalls& calls) {
+  const ReplayProgram& program = calls.program();
+  std::map<std::tuple<int, int, int>, Transfers> transfers;
+  for (int rank = 0; rank < program.ranks(); ++rank) {
+    for (std::size_t call = 0; call < calls.of_rank(rank).size(); ++call) {
+      const ReplayCall& exchange = calls.of_rank(rank)[call];
+      if (!exchange.is_exchange) continue;
+      const auto& members = program.communicators[static_cast<std::size_t>(exchange.communicator)];
+      const int own = static_cast<int>(std::ranges::find(members, rank) - members.begin());
+      for (const std::size_t index : exchange.operations) {
+        const OperationPlace place{rank, call, index};
+        const ReplayOperation& operation = operation_at(program, place);
+        if (operation.function == trace::Function::send)
+          transfers[{exchange.communicator, own, operation.peer}].sends.push_back(place);
+        else
+          transfers[{exchange.communicator, operation.peer, own}].recvs.push_back(place);
+      }
+    }
+  }
+  return transfers;
+}
+
+/// Throws UsageError if a send or a receive has no counterpart of its size.
+void require_counterparts(const ReplayProgram& program, const Transfers& transfers) {
+  const auto& [sends, recvs] = transfers;
+  const std::size_t matched = std::min(sends.size(), recvs.size());
+  for (std::size_t i = 0; i < matched; ++i)
+    if (program.sent_bytes(operation_at(program, sends[i])) != program.received_bytes(operation_at(program, recvs[i])))
+      throw problem(program, sends[i].rank, sends[i].operation,
+                    fmt::format("its size differs from {}; use the same size",
+                                operation_text(program, recvs[i].rank, recvs[i].operation)));
+  if (sends.size() > matched)
+    throw problem(program, sends[matched].rank, sends[matched].operation,
+                  "no receive belongs to it; replay a step with all ranks");
+  if (recvs.size() > matched)
+    throw problem(program, recvs[matched].rank, recvs[matched].operation,
+                  "no send belongs to it; replay a step with all ranks");
 }
 
 }  // namespace
@@ -105,42 +201,23 @@ MatchedCalls::MatchedCalls(ReplayProgram program) : program_(std::move(program))
 }
 
 void MatchedCalls::match_collectives() {
-  // [communicator][rank in it]: its collectives, in the order of the calls of the program
-  std::vector<std::map<int, std::vector<OperationPlace>>> collectives(program_.communicators.size());
-  for (std::size_t i = 0; i < program_.communicators.size(); ++i)
-    for (const int rank : program_.communicators[i]) collectives[i][rank];
-  for (int rank = 0; rank < program_.ranks(); ++rank)
-    for (std::size_t call = 0; call < of_rank(rank).size(); ++call)
-      if (const ReplayCall& one = of_rank(rank)[call]; !one.is_exchange)
-        collectives[static_cast<std::size_t>(one.communicator)][rank].push_back({rank, call, one.operations.front()});
-
-  const auto operation_at = [&](const OperationPlace& place) -> const ReplayOperation& {
-    return program_.operations[static_cast<std::size_t>(place.rank)][place.operation];
-  };
-  std::size_t match = 0;
-  for (const auto& by_rank : collectives) {
+  std::size_t match = 0;  // of the communicator's first collective
+  for (const CollectivesByRank& by_rank : collectives_by_communicator(*this)) {
     const auto& [reference_rank, reference] = *by_rank.begin();
     for (const auto& [rank, places] : by_rank) {
-      for (std::size_t i = 0; i < std::max(places.size(), reference.size()); ++i) {
-        const bool is_missing_here = i >= places.size();
-        if (is_missing_here || i >= reference.size()) {
-          const OperationPlace& extra = is_missing_here ? reference[i] : places[i];
-          throw problem(
-              program_, extra.rank, extra.operation,
-              fmt::format("rank {} has no such operation; all ranks of a communicator must have the same ones",
-                          is_missing_here ? rank : reference_rank));
-        }
-        if (!is_same_collective(operation_at(places[i]), operation_at(reference[i])))
-          throw problem(program_, rank, places[i].operation,
-                        fmt::format("it differs from {}; all ranks of a communicator must have the same operations",
-                                    operation_text(program_, reference_rank, reference[i].operation)));
+      require_same_collectives(program_, rank, places, reference_rank, reference);
+      for (std::size_t i = 0; i < places.size(); ++i)
         calls_[static_cast<std::size_t>(rank)][places[i].call].match = match + i;
-      }
     }
     for (std::size_t i = 0; i < reference.size(); ++i) {
-      const ReplayOperation& operation = operation_at(reference[i]);
-      kinds_.emplace_back(DistinctCall{operation.communicator, operation.function, operation.dtype, operation.redop,
-                                       operation.count, operation.peer, operation.in_place},
+      const ReplayOperation& operation = operation_at(program_, reference[i]);
+      kinds_.emplace_back(DistinctCall{.communicator = operation.communicator,
+                                       .function = operation.function,
+                                       .dtype = operation.dtype,
+                                       .redop = operation.redop,
+                                       .count = operation.count,
+                                       .root = operation.peer,
+                                       .in_place = operation.in_place},
                           match + i);
     }
     match += reference.size();
@@ -148,64 +225,38 @@ void MatchedCalls::match_collectives() {
 }
 
 void MatchedCalls::match_transfers() {
-  struct Pair {
-    std::vector<OperationPlace> sends;
-    std::vector<OperationPlace> recvs;
-  };
-  std::map<std::tuple<int, int, int>, Pair> pairs;  // by communicator, sender and receiver
-  for (int rank = 0; rank < program_.ranks(); ++rank)
-    for (std::size_t call = 0; call < of_rank(rank).size(); ++call) {
-      const ReplayCall& exchange = of_rank(rank)[call];
-      if (!exchange.is_exchange) continue;
-      const auto& members = program_.communicators[static_cast<std::size_t>(exchange.communicator)];
-      const int own = static_cast<int>(std::ranges::find(members, rank) - members.begin());
-      for (const std::size_t index : exchange.operations) {
-        const ReplayOperation& operation = program_.operations[static_cast<std::size_t>(rank)][index];
-        if (operation.function == trace::Function::send)
-          pairs[{exchange.communicator, own, operation.peer}].sends.push_back({rank, call, index});
-        else
-          pairs[{exchange.communicator, operation.peer, own}].recvs.push_back({rank, call, index});
-      }
-    }
-
   CallSets sets(calls_);
-  std::vector<std::pair<DistinctCall, OperationPlace>> transfers;
-  for (const auto& [key, pair] : pairs) {
+  std::vector<std::pair<DistinctCall, OperationPlace>> kinds_and_sends;
+  for (const auto& [key, transfers] : transfers_by_ranks(*this)) {
+    require_counterparts(program_, transfers);
     const auto [communicator, from, to] = key;
-    for (std::size_t i = 0; i < std::max(pair.sends.size(), pair.recvs.size()); ++i) {
-      if (i >= pair.recvs.size())
-        throw problem(program_, pair.sends[i].rank, pair.sends[i].operation,
-                      "no receive belongs to it; replay a step with all ranks");
-      if (i >= pair.sends.size())
-        throw problem(program_, pair.recvs[i].rank, pair.recvs[i].operation,
-                      "no send belongs to it; replay a step with all ranks");
-      const OperationPlace& send = pair.sends[i];
-      const OperationPlace& recv = pair.recvs[i];
-      const auto& sent = program_.operations[static_cast<std::size_t>(send.rank)][send.operation];
-      const auto& received = program_.operations[static_cast<std::size_t>(recv.rank)][recv.operation];
-      if (program_.sent_bytes(sent) != program_.received_bytes(received))
-        throw problem(program_, send.rank, send.operation,
-                      fmt::format("its size differs from {}; use the same size",
-                                  operation_text(program_, recv.rank, recv.operation)));
+    for (std::size_t i = 0; i < transfers.sends.size(); ++i) {
+      const OperationPlace& send = transfers.sends[i];
+      const OperationPlace& recv = transfers.recvs[i];
       sets.join(send.rank, send.call, recv.rank, recv.call);
-      transfers.emplace_back(
-          DistinctCall{.communicator = communicator, .transfers = {{from, to, program_.sent_bytes(sent)}}}, send);
+      const std::size_t bytes = program_.sent_bytes(operation_at(program_, send));
+      kinds_and_sends.emplace_back(DistinctCall{.communicator = communicator, .transfers = {{from, to, bytes}}}, send);
     }
   }
   const std::size_t first_match = kinds_.size();
-  for (int rank = 0; rank < program_.ranks(); ++rank)
-    for (std::size_t call = 0; call < of_rank(rank).size(); ++call)
-      if (ReplayCall& one = calls_[static_cast<std::size_t>(rank)][call]; one.is_exchange)
-        one.match = first_match + sets.find(rank, call);
-  for (auto& [kind, send] : transfers) kinds_.emplace_back(std::move(kind), of_rank(send.rank)[send.call].match);
+  for (int rank = 0; rank < program_.ranks(); ++rank) {
+    std::vector<ReplayCall>& rank_calls = calls_[static_cast<std::size_t>(rank)];
+    for (std::size_t index = 0; index < rank_calls.size(); ++index)
+      if (rank_calls[index].is_exchange) rank_calls[index].match = first_match + sets.find(rank, index);
+  }
+  // The matches of the calls are known only after all sets are joined.
+  for (auto& [kind, send] : kinds_and_sends) kinds_.emplace_back(std::move(kind), of_rank(send.rank)[send.call].match);
 }
 
+// Simulates ranks that issue one call at a time. A call ends when all calls of its match have been issued. The ranks
+// must then reach the ends of their lists.
 void MatchedCalls::require_blocking_order() const {
-  std::map<std::size_t, std::vector<int>> ranks_of_match;  // with repetitions
+  // A rank with several calls of a match occurs several times.
+  std::map<std::size_t, std::vector<int>> ranks_of_match;
   for (int rank = 0; rank < program_.ranks(); ++rank)
     for (const ReplayCall& call : of_rank(rank)) ranks_of_match[call.match].push_back(rank);
-  std::vector<std::size_t> next(calls_.size());
-  std::map<std::size_t, std::size_t> arrived;  // ranks that wait in a match
+  std::vector<std::size_t> next(calls_.size());  // [rank]: index of its next call
+  std::map<std::size_t, std::size_t> arrived;  // number of ranks that wait in a match
   std::vector<int> runnable(calls_.size());
   std::iota(runnable.begin(), runnable.end(), 0);
   while (!runnable.empty()) {
@@ -214,9 +265,10 @@ void MatchedCalls::require_blocking_order() const {
     const std::size_t position = next[static_cast<std::size_t>(rank)];
     if (position == of_rank(rank).size()) continue;
     const std::size_t match = of_rank(rank)[position].match;
-    const auto& waiting = ranks_of_match[match];
-    if (++arrived[match] < waiting.size()) continue;
-    for (const int member : waiting) {
+    ++arrived[match];
+    const auto& members = ranks_of_match[match];
+    if (arrived[match] < members.size()) continue;
+    for (const int member : members) {
       ++next[static_cast<std::size_t>(member)];
       runnable.push_back(member);
     }
@@ -233,16 +285,17 @@ void MatchedCalls::require_blocking_order() const {
 std::vector<DistinctCall> MatchedCalls::distinct_calls() const {
   std::set<DistinctCall> distinct;
   // Transfers of one match run together, but only once for each pair of ranks.
-  std::map<std::pair<std::size_t, std::size_t>, DistinctCall> exchanges;         // by match and repetition
-  std::map<std::tuple<std::size_t, int, int>, std::size_t> repeats;  // of transfers between two ranks
+  std::map<std::pair<std::size_t, std::size_t>, DistinctCall> exchanges;  // by match and repetition
+  std::map<std::tuple<std::size_t, int, int>, std::size_t> transfer_counts;  // by match, sender and receiver
   for (const auto& [kind, match] : kinds_) {
     if (kind.transfers.empty()) {
       distinct.insert(kind);
       continue;
     }
     const MatchedTransfer& transfer = kind.transfers.front();
-    const std::size_t repeat = repeats[{match, transfer.from, transfer.to}]++;
-    DistinctCall& exchange = exchanges[{match, repeat}];
+    std::size_t& transfer_count = transfer_counts[{match, transfer.from, transfer.to}];
+    DistinctCall& exchange = exchanges[{match, transfer_count}];
+    ++transfer_count;
     exchange.communicator = kind.communicator;
     exchange.transfers.push_back(transfer);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Matches the operations of a replay program over its ranks. Ranks that disagree would hang.
+// Matches the operations of a replay program over its ranks, because ranks with different operations would hang.
 #include <compare>
 #include <cstddef>
 #include <vector>
@@ -13,7 +13,7 @@ namespace busbw {
 struct ReplayCall {
   int communicator = 0;
   bool is_exchange = false;
-  std::vector<std::size_t> operations = {};  // of the rank; one if it is a collective
+  std::vector<std::size_t> operations = {};  // of the rank; one for a collective
   bool begins_group = false;                 // the first call of a group
   bool ends_group = false;                   // the last call of a group
   std::size_t match = 0;                     // equal for calls that wait for each other
@@ -52,8 +52,8 @@ class MatchedCalls {
   const ReplayProgram& program() const { return program_; }
   /// Calls of a rank in order. In a group, the collectives come first.
   const std::vector<ReplayCall>& of_rank(int rank) const { return calls_[static_cast<std::size_t>(rank)]; }
-  /// Throws UsageError if the ranks would wait for each other in a circle, should each call end before the next begins.
-  /// Operations of different communicators may be issued in any order on a GPU, but not on the host backend.
+  /// Throws UsageError if ranks would wait for each other in a circle on the host backend, on which each call ends
+  /// before the next one begins. On a GPU, operations of different communicators may be issued in any order.
   void require_blocking_order() const;
   /// Every kind of call once, in an order that is the same in all processes.
   std::vector<DistinctCall> distinct_calls() const;

@@ -1,3 +1,4 @@
+// Connects the communicators of a replay program in layers, in which no rank occurs twice.
 #include "replay/replay_communicators.hpp"
 
 #include <algorithm>
@@ -6,13 +7,13 @@
 namespace busbw {
 
 std::vector<int> communicator_layers(const ReplayProgram& program) {
-  std::vector<std::set<int>> used(program.operations.size());  // [rank]: layers
+  std::vector<std::set<int>> layers_of_rank(program.operations.size());
   std::vector<int> layers;
   for (const auto& members : program.communicators) {
     int layer = 1;
-    const auto is_used = [&](int rank) { return used[static_cast<std::size_t>(rank)].contains(layer); };
-    while (std::ranges::any_of(members, is_used)) ++layer;
-    for (const int rank : members) used[static_cast<std::size_t>(rank)].insert(layer);
+    const auto is_in_layer = [&](int rank) { return layers_of_rank[static_cast<std::size_t>(rank)].contains(layer); };
+    while (std::ranges::any_of(members, is_in_layer)) ++layer;
+    for (const int rank : members) layers_of_rank[static_cast<std::size_t>(rank)].insert(layer);
     layers.push_back(layer);
   }
   return layers;
@@ -29,11 +30,12 @@ ReplayCommunicators::ReplayCommunicators(const ReplayProgram& program, Backend& 
   const std::vector<int> layers = communicator_layers(program);
   const int outside = static_cast<int>(layers.size());  // color of the ranks without a communicator in a layer
   for (int layer = 1; layer <= layer_count(program); ++layer) {
-    int own = outside;
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      if (layers[i] == layer &&
-          std::ranges::find(program.communicators[i], world.rank()) != program.communicators[i].end())
-        own = static_cast<int>(i);
+    int own = outside;  // the communicator of this rank in the layer
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const std::vector<int>& members = program.communicators[i];
+      const bool is_member = std::ranges::find(members, world.rank()) != members.end();
+      if (layers[i] == layer && is_member) own = static_cast<int>(i);
+    }
     auto team = world.split(own);
     if (own == outside) continue;
     communicators_[own] = backend.connect_further(world, *team, first, layer);

@@ -11,14 +11,13 @@ namespace busbw {
 
 /// Layer of each communicator, from 1. Communicators of one layer have no ranks in common.
 std::vector<int> communicator_layers(const ReplayProgram& program);
-/// Number of layers.
 int layer_count(const ReplayProgram& program);
 
-/// This rank's handles. A further communicator has the ranks of the program in ascending order.
+/// This rank's handles to its communicators. A communicator of the program has its ranks in ascending order.
 class ReplayCommunicators {
  public:
-  /// Connects layer by layer, so that no rank waits for a communicator that others join later. All ranks of `world`
-  /// call it. All arguments must outlive this.
+  /// Connects layer by layer, so that no rank waits for a communicator that other ranks join later. All ranks of
+  /// `world` must call this constructor. All arguments must outlive this object.
   ReplayCommunicators(const ReplayProgram& program, Backend& backend, Team& world, Communicator& first);
 
   /// The communicator that the rank has from Backend::connect.
@@ -36,7 +35,7 @@ class ReplayCommunicators {
 
  private:
   Communicator& first_;
-  std::vector<std::unique_ptr<Team>> teams_;
+  std::vector<std::unique_ptr<Team>> teams_;  // teams of `communicators_`, which are destroyed first
   std::map<int, std::unique_ptr<Communicator>> communicators_;
 };
 

@@ -24,7 +24,8 @@ using trace::Function;
 
 constexpr std::string_view kFormat = "busbw-replay 1";
 constexpr std::array<std::string_view, 5> kKeys{"format", "name", "ranks", "communicators", "operations"};
-constexpr std::size_t kMaxOperationBytes = std::size_t{1} << 62;
+constexpr std::size_t kMaxOperationBytes = std::size_t{1} << 62;  // so that sizes fit into 64 bits
+constexpr std::int64_t kMaxRanks = 65536;  // as in options/flag_table.hpp
 
 /// A function that can be replayed.
 struct FunctionEntry {
@@ -69,7 +70,6 @@ std::size_t data_bytes(const ReplayProgram& program, const ReplayOperation& oper
   return operation.count * size_bytes(operation.dtype) * shares;
 }
 
-/// Parses one document.
 class ProgramParser {
  public:
   explicit ProgramParser(const std::string& file) { program_.file = file; }
@@ -91,7 +91,7 @@ class ProgramParser {
       throw problem(fmt::format("its format is {}; use \"{}\"", printable_value(document["format"].dump()), kFormat));
     if (!document["name"].is_string()) throw problem("\"name\" is no text; use a text");
     program_.name = printable_value(document["name"].get<std::string>());
-    program_.operations.resize(whole_number<std::size_t>(document["ranks"], "\"ranks\"", 1, 65536));
+    program_.operations.resize(whole_number<std::size_t>(document["ranks"], "\"ranks\"", 1, kMaxRanks));
     parse_communicators(document["communicators"]);
     parse_operations(document["operations"]);
     return std::move(program_);
@@ -184,16 +184,16 @@ class ProgramParser {
     operation.count =
         whole_number<std::size_t>(entry[position::kCount], object("count"), 0, static_cast<std::int64_t>(max_count));
     const bool has_peer = !known->facts || known->facts->has_root;
+    const std::int64_t min_peer = has_peer ? 0 : -1;
+    const std::int64_t max_peer = has_peer ? static_cast<std::int64_t>(members.size()) - 1 : -1;
     const int listed_peer =
-        whole_number<int>(entry[position::kPeer], object(known->facts ? "root" : "peer"), has_peer ? 0 : -1,
-                          has_peer ? static_cast<std::int64_t>(members.size()) - 1 : -1);
+        whole_number<int>(entry[position::kPeer], object(known->facts ? "root" : "peer"), min_peer, max_peer);
     if (has_peer) operation.peer = index_in_ascending_order(operation.communicator, listed_peer);
     operation.group = whole_number<std::uint32_t>(entry[position::kGroup], object("group"), 0,
                                                   std::numeric_limits<std::uint32_t>::max());
     constexpr std::int64_t kMaxGapNs = 3'600'000'000'000;  // an hour, longer than any step
-    operation.gap_s =
-        static_cast<double>(whole_number<std::int64_t>(entry[position::kGapNs], object("gap in ns"), 0, kMaxGapNs)) *
-        1e-9;
+    const auto gap_ns = whole_number<std::int64_t>(entry[position::kGapNs], object("gap in ns"), 0, kMaxGapNs);
+    operation.gap_s = static_cast<double>(gap_ns) * 1e-9;
     operation.in_place = whole_number<int>(entry[position::kInPlace], object("in-place flag"), 0, 1) == 1;
     const bool has_overlap_flag = entry.size() > position::kIsOverlapped;
     operation.is_overlapped =
@@ -251,12 +251,10 @@ std::string operation_text(const ReplayProgram& program, int rank, std::size_t o
   std::string text = fmt::format("rank {}, operation {} ({} of {} {}", rank, operation, name(described.function),
                                  described.count, name(described.dtype));
   if (facts && facts->reduces) text += fmt::format(" {}", name(described.redop));
-  if (described.peer >= 0)
-    text += fmt::format(" {} {}",
-                        facts                                  ? "root"
-                        : described.function == Function::send ? "to"
-                                                               : "from",
-                        described.peer);
+  if (described.peer >= 0) {
+    const char* const transfer_role = described.function == Function::send ? "to" : "from";
+    text += fmt::format(" {} {}", facts ? "root" : transfer_role, described.peer);
+  }
   return text + fmt::format(" on communicator {})", described.communicator);
 }
 
@@ -267,8 +265,11 @@ ReplayProgram parse_replay_program(std::string_view text, const std::string& fil
 ReplayProgram read_replay_program(const std::string& file) {
   std::ifstream stream(file);
   std::ostringstream text;
+  const bool is_open = stream.is_open();
   // Reading an empty file would set the fail bit of `text`. The parser reports empty files.
-  if (!stream || (stream.peek() != std::ifstream::traits_type::eof() && !(text << stream.rdbuf())))
+  const bool is_empty = stream.peek() == std::ifstream::traits_type::eof();
+  if (is_open && !is_empty) text << stream.rdbuf();
+  if (!is_open || !text)
     throw UsageError(
         fmt::format("{}: the file cannot be read; name a file that busbw replay wrote", printable_value(file)));
   return parse_replay_program(text.view(), file);

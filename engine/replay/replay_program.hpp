@@ -20,10 +20,10 @@ struct ReplayOperation {
   std::size_t count = 0;        // elements, as in the call of NCCL
   int peer = -1;                // root, or peer of a send or receive: index in the communicator; -1: none
   std::uint32_t group = 0;      // successive operations with the same number form a group; 0: not in a group
-  double gap_s = 0;  // duration of the computation on the device before this operation
+  double gap_s = 0;             // duration of the computation on the device before this operation
   bool in_place = false;
-  /// False: the computation begins at the end of the communicator's previous operation. True: it begins at the end of
-  /// the computation before that operation.
+  /// False: the computation begins at the end of the communicator's previous operation. True: the computation begins at
+  /// the end of the computation before that operation, so it overlaps the operation.
   bool is_overlapped = false;
 
   bool is_transfer() const { return function == trace::Function::send || function == trace::Function::recv; }

@@ -1,3 +1,4 @@
+// Checks each kind of call of a replay program, then measures its step in the timing loop, once for each cycle.
 #include "replay/replay_runner.hpp"
 
 #include <utility>
@@ -10,7 +11,7 @@
 namespace busbw {
 namespace {
 
-/// Stores the results of all ranks in `reports` on rank 0. Returns on every rank if all are correct.
+/// Stores the results of all ranks in `reports` on rank 0. On every rank, returns true if all results are correct.
 bool store_check_results(Team& world, const RankCheckResult& own, std::vector<RankReport>& reports) {
   auto results = gather_values(world, own);
   bool all_correct = true;
@@ -29,7 +30,8 @@ void run_replay(const MatchedCalls& calls, const RunSettings& settings, Backend&
   const ReplayCommunicators communicators(calls.program(), backend, world, first);
   const ReplayStep step(calls, communicators, world, buffer_bytes);
   const auto replacement = hooks.replace_step(step);
-  // A recording of the replay numbers the ranks by an operation of all of them.
+  const Collective& timed_step = replacement ? *replacement : static_cast<const Collective&>(step);
+  // In a recording of this replay, an operation of all ranks determines the numbers of the ranks.
   first.all_reduce(first.send_buffer().data(), first.recv_buffer().data(), 1, Dtype::float32, Redop::sum);
   first.synchronize();
 
@@ -42,15 +44,16 @@ void run_replay(const MatchedCalls& calls, const RunSettings& settings, Backend&
           world, check_calls(calls, communicators, world, ++check_count, hooks.change_result), reports);
     world.enter(Phase::warmup);
     step.fill_buffers();  // the check leaves patterns, which must not be timed
-    // The step has its own buffers; these only state the size.
-    const CaseBuffers buffers(first, step.shape(0, 1, world.size()), Dtype::uint8, buffer_bytes, 0);
-    const SampledCase sampled{replacement ? *replacement : static_cast<const Collective&>(step),
-                              buffers,
-                              Dtype::uint8,
-                              Redop::sum,
-                              /*root=*/-1,
-                              Placement::out_of_place,
-                              world.size()};
+    // The step uses its own slices of the buffers. The timing loop needs CaseBuffers only for their size.
+    const CaseBuffers buffers(first, step.shape(/*count=*/0, /*element_bytes=*/1, world.size()), Dtype::uint8,
+                              buffer_bytes, /*unalign_elements=*/0);
+    const SampledCase sampled{.collective = timed_step,
+                              .buffers = buffers,
+                              .dtype = Dtype::uint8,
+                              .redop = Redop::sum,
+                              .root = -1,
+                              .placement = Placement::out_of_place,
+                              .ranks_of_largest_group = world.size()};
     const StopReason stopped_by = sample_placement(world, first, sampled, settings, reports);
     if (world.rank() == 0) hooks.report(cycle, stopped_by, std::move(reports));
   }

@@ -13,7 +13,7 @@ namespace busbw {
 
 /// Additions of the caller to a replay.
 struct ReplayHooks {
-  /// Returns a replacement of the step, or null: fault injection.
+  /// Fault injection: returns a replacement of the step, or null.
   std::function<std::unique_ptr<Collective>(const Collective& step)> replace_step;
   ResultChange change_result;
   /// Takes the reports of all ranks after a cycle; called on rank 0.
@@ -21,7 +21,7 @@ struct ReplayHooks {
 };
 
 /// Connects the program's communicators and measures its step as often as `settings` require. All ranks of `world` call
-/// it. `first`: this rank's communicator of all ranks. All arguments must outlive the call.
+/// this function. `first`: this rank's communicator of all ranks.
 void run_replay(const MatchedCalls& calls, const RunSettings& settings, Backend& backend, Team& world,
                 Communicator& first, const ReplayHooks& hooks);
 

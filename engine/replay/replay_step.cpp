@@ -25,7 +25,8 @@ int weighted_calls(const ReplayProgram& program, const std::vector<ReplayOperati
   int calls = 2 * static_cast<int>(program.communicators.size());
   for (const ReplayOperation& operation : operations) {
     const Collective* const collective = find_collective(operation.function);
-    calls += (collective ? collective->weighted_calls_per_run(program.ranks_of(operation)) : 1) + (operation.gap_s > 0);
+    calls += collective ? collective->weighted_calls_per_run(program.ranks_of(operation)) : 1;
+    if (operation.gap_s > 0) ++calls;
   }
   return calls;
 }
@@ -81,12 +82,12 @@ ReplayStep::ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& com
     issues_.push_back(make_issue(calls.program(), call, kGuardBytes + slices.at(call.communicator)));
   std::map<const Communicator*, Issue*> previous_issues;
   for (Issue& issue : issues_) {
-    Issue*& previous = previous_issues[issue.communicator];
-    if (previous)
-      previous->next_is_overlapped = issue.is_overlapped;
+    const auto previous = previous_issues.find(issue.communicator);
+    if (previous != previous_issues.end())
+      previous->second->next_is_overlapped = issue.is_overlapped;
     else
       issue.is_overlapped = false;  // the first gap begins with the step
-    previous = &issue;
+    previous_issues[issue.communicator] = &issue;
   }
 }
 
@@ -114,9 +115,17 @@ ReplayStep::Issue ReplayStep::make_issue(const ReplayProgram& program, const Rep
     issue.call.recv = first.in_place ? recv + shape.recv_inplace_offset * rank_bytes : recv;
     return issue;
   }
-  // Communicator::exchange has one type for all transfers.
+  set_transfers(operations, call, send, recv, issue);
+  return issue;
+}
+
+/// Sets the sends and receives of an exchange, with their data one after the other from `send` and `recv` on.
+void ReplayStep::set_transfers(const std::vector<ReplayOperation>& operations, const ReplayCall& call, std::byte* send,
+                               std::byte* recv, Issue& issue) {
+  // Communicator::exchange has one type for all transfers. With several types, the transfers count bytes.
+  const Dtype first_dtype = issue.call.dtype;
   const bool has_one_type =
-      std::ranges::all_of(call.operations, [&](std::size_t index) { return operations[index].dtype == first.dtype; });
+      std::ranges::all_of(call.operations, [&](std::size_t index) { return operations[index].dtype == first_dtype; });
   if (!has_one_type) issue.call.dtype = Dtype::uint8;
   for (const std::size_t index : call.operations) {
     const ReplayOperation& operation = operations[index];
@@ -127,7 +136,6 @@ ReplayStep::Issue ReplayStep::make_issue(const ReplayProgram& program, const Rep
     transfers.push_back({.peer = operation.peer, .data = next_data, .count = has_one_type ? operation.count : bytes});
     next_data += bytes;
   }
-  return issue;
 }
 
 void ReplayStep::fill_buffers() const {
@@ -155,10 +163,11 @@ void ReplayStep::wait_for_gap(const Issue& issue, std::map<const Communicator*, 
     if (needs_delay) issue.communicator->delay(issue.gap_s, issue.is_overlapped);
     return;
   }
-  Ends& ended = ends.at(issue.communicator);
-  ended.last_gap_end_s = (issue.is_overlapped ? ended.last_gap_end_s : ended.last_operation_end_s) + issue.gap_s;
+  Ends& last_ends = ends.at(issue.communicator);
+  const double gap_start_s = issue.is_overlapped ? last_ends.gap_end_s : last_ends.operation_end_s;
+  last_ends.gap_end_s = gap_start_s + issue.gap_s;
   if (issue.gap_s == 0) return;
-  wait_until_s(ended.last_gap_end_s, [this] {
+  wait_until_s(last_ends.gap_end_s, [this] {
     if (world_.aborted()) throw JobAborted();
   });
 }
@@ -174,7 +183,8 @@ void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*call*/) co
   for (auto issue = issues_.begin(); issue != issues_.end(); ++issue) {
     if (!group_opener) {
       // All gaps of a group come before the group, because its operations start together.
-      const auto last = issue->begins_group ? std::ranges::find(issue, issues_.end(), true, &Issue::ends_group) : issue;
+      auto last = issue;
+      if (issue->begins_group) last = std::ranges::find(issue, issues_.end(), true, &Issue::ends_group);
       std::for_each(issue, std::next(last), [&](const Issue& member) { wait_for_gap(member, ends); });
     }
     if (issue->begins_group) {
@@ -189,7 +199,7 @@ void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*call*/) co
       group_opener->end_group();
       group_opener = nullptr;
     }
-    if (!has_device_clock_) ends[issue->communicator].last_operation_end_s = monotonic_s();
+    if (!has_device_clock_) ends[issue->communicator].operation_end_s = monotonic_s();
   }
   communicators_.for_each([&](Communicator& communicator) { communicators_.first().wait_for(communicator); });
 }

@@ -1,6 +1,5 @@
 #pragma once
 // One step of a replay program as a collective, which the timing loop runs like any other.
-#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -10,7 +9,7 @@
 
 namespace busbw {
 
-/// First argument of the engine that selects a replay: `busbw-engine replay FILE`. It is not in collectives.toml,
+/// First argument of the engine that selects a replay: `busbw-engine replay FILE`. A replay is not in collectives.toml,
 /// because it has no sweep.
 inline constexpr std::string_view kReplayName = "replay";
 
@@ -22,7 +21,7 @@ class ReplayDescription : public Collective {
   bool synchronizes_all_ranks() const override { return false; }
   /// `param_count` is the maximum number of operations of a rank.
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override;
-  /// Maximum over the ranks. All ranks return it, because they must agree on how many calls fit behind a gate.
+  /// Returns the maximum over the ranks on all ranks, because they must agree on how many calls fit behind a gate.
   int weighted_calls_per_run(int ranks) const override;
   Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
   void run(Communicator&, const CollectiveCall&) const override {}
@@ -32,13 +31,13 @@ class ReplayDescription : public Collective {
   int max_weighted_calls_ = 0;
 };
 
-/// The calls of one rank. Each of its communicators runs its operations in order. On a GPU the communicators run at the
-/// same time, from the common start of the step to its common end: a replay program contains no other order between
-/// communicators. On the host a call returns when its operation is done, so a rank runs its operations one after the
-/// other.
+/// The calls of one rank. Each communicator of the rank runs its operations in order. On a GPU, the communicators run
+/// at the same time, from the common start of the step to its common end, because a replay program contains no other
+/// order between communicators. On the host, a call returns when its operation is done, so a rank runs one operation at
+/// a time.
 class ReplayStep final : public ReplayDescription {
  public:
-  /// `max_bytes`: size of the rank's buffers without guards. All arguments must outlive this.
+  /// `max_bytes`: size of the rank's buffers without guards. All arguments must outlive this object.
   ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& communicators, const Team& world,
              std::uint64_t max_bytes);
   ~ReplayStep() override;
@@ -50,12 +49,15 @@ class ReplayStep final : public ReplayDescription {
   struct Issue;
 
   Issue make_issue(const ReplayProgram& program, const ReplayCall& call, std::size_t slice) const;
-  /// When the last operation and the last gap of a communicator ended, by the host clock.
+  static void set_transfers(const std::vector<ReplayOperation>& operations, const ReplayCall& call, std::byte* send,
+                            std::byte* recv, Issue& issue);
+  /// Ends of the last operation and of the last gap of a communicator, by the host clock.
   struct Ends {
-    double last_operation_end_s = 0;
-    double last_gap_end_s = 0;
+    double operation_end_s = 0;
+    double gap_end_s = 0;
   };
-  /// Delays a call by its gap: the computation that preceded it in the job. `ends` is used only without a device clock.
+  /// Delays a call by its gap, which is the computation before the call in the recorded job. `ends` is used only
+  /// without a device clock.
   void wait_for_gap(const Issue& issue, std::map<const Communicator*, Ends>& ends) const;
 
   const ReplayCommunicators& communicators_;

@@ -1,3 +1,4 @@
+// Runs each kind of call with known data, and compares the results.
 #include "replay/step_check.hpp"
 
 #include <fmt/format.h>
@@ -30,6 +31,40 @@ int ranks_of(const MatchedCalls& calls, const DistinctCall& call) {
   return static_cast<int>(calls.program().communicators[static_cast<std::size_t>(call.communicator)].size());
 }
 
+/// Runs and checks one kind of call. All ranks of `world` call this function, also those outside of the communicator.
+RankCheckResult check_call(const DistinctCall& call, int ranks, Communicator* communicator, std::uint64_t buffer_bytes,
+                           Team& world, std::uint64_t seed, const ResultChange& change_result) {
+  world.enter(Phase::check);
+  std::unique_ptr<Collective> exchange;
+  if (!call.transfers.empty()) exchange = make_exchange(call.transfers, ranks);
+  const Collective& collective = exchange ? *exchange : *find_collective(call.function);
+  const Shape shape =
+      exchange ? exchange->shape(/*count=*/0, /*element_bytes=*/1, ranks) : collective.call_shape(call.count, ranks);
+  const Placement placement = call.in_place ? Placement::in_place : Placement::out_of_place;
+  const RankCase rank_case{collective, shape, call.dtype, call.redop, std::max(0, call.root), seed};
+  ReductionValues values(call.dtype, call.redop, ranks);
+  std::optional<CaseBuffers> buffers;
+  std::optional<Checker> checker;
+  if (communicator) {
+    communicator->enter(Phase::check);
+    buffers.emplace(*communicator, shape, call.dtype, buffer_bytes, /*unalign_elements=*/0);
+    checker.emplace(*communicator, *buffers, values, world.rank());
+    checker->prepare(rank_case, placement);
+  }
+  world.barrier();
+  RankCheckResult result;
+  if (checker) {
+    world.issued().next(buffers->region_bytes());
+    collective.run(*communicator, buffers->call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+    communicator->synchronize();
+    change_result(*communicator, rank_case, buffers->recv_data(placement));
+    result = checker->verify_result(rank_case, placement);
+  }
+  world.barrier();
+  if (checker) checker->verify_untouched(rank_case, placement, result);
+  return result;
+}
+
 }  // namespace
 
 RankCheckResult check_calls(const MatchedCalls& calls, const ReplayCommunicators& communicators, Team& world,
@@ -37,35 +72,8 @@ RankCheckResult check_calls(const MatchedCalls& calls, const ReplayCommunicators
   const std::uint64_t buffer_bytes = communicators.first().recv_buffer().size() - 2 * kGuardBytes;
   RankCheckResult total;
   for (const DistinctCall& call : calls.distinct_calls()) {
-    world.enter(Phase::check);
-    Communicator* const communicator = communicators.find(call.communicator);
-    const int ranks = ranks_of(calls, call);
-    std::unique_ptr<Collective> exchange;
-    if (!call.transfers.empty()) exchange = make_exchange(call.transfers, ranks);
-    const Collective& collective = exchange ? *exchange : *find_collective(call.function);
-    const Shape shape = exchange ? exchange->shape(0, 1, ranks) : collective.call_shape(call.count, ranks);
-    const Placement placement = call.in_place ? Placement::in_place : Placement::out_of_place;
-    const RankCase rank_case{collective, shape, call.dtype, call.redop, std::max(0, call.root), seed};
-    ReductionValues values(call.dtype, call.redop, ranks);
-    std::optional<CaseBuffers> buffers;
-    std::optional<Checker> checker;
-    if (communicator) {
-      communicator->enter(Phase::check);
-      buffers.emplace(*communicator, shape, call.dtype, buffer_bytes, /*unalign_elements=*/0);
-      checker.emplace(*communicator, *buffers, values, world.rank());
-      checker->prepare(rank_case, placement);
-    }
-    world.barrier();
-    RankCheckResult result;
-    if (checker) {
-      world.issued().next(buffers->region_bytes());
-      collective.run(*communicator, buffers->call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
-      communicator->synchronize();
-      change_result(*communicator, rank_case, buffers->recv_data(placement));
-      result = checker->verify_result(rank_case, placement);
-    }
-    world.barrier();
-    if (checker) checker->verify_untouched(rank_case, placement, result);
+    RankCheckResult result = check_call(call, ranks_of(calls, call), communicators.find(call.communicator),
+                                        buffer_bytes, world, seed, change_result);
     total.wrong_elements += result.wrong_elements;
     for (WrongElement& wrong : result.first_wrong) {
       if (total.first_wrong.size() == Mismatches::kKept) break;
@@ -77,11 +85,13 @@ RankCheckResult check_calls(const MatchedCalls& calls, const ReplayCommunicators
 }
 
 std::string check_policy(const MatchedCalls& calls) {
-  std::string policy = "exact";
-  for (const DistinctCall& call : calls.distinct_calls())
-    if (call.transfers.empty() && find_collective(call.function)->reduces() && policy == "exact")
-      policy = ReductionValues(call.dtype, call.redop, ranks_of(calls, call)).policy();
-  return policy;
+  for (const DistinctCall& call : calls.distinct_calls()) {
+    const bool reduces = call.transfers.empty() && find_collective(call.function)->reduces();
+    if (!reduces) continue;
+    std::string policy = ReductionValues(call.dtype, call.redop, ranks_of(calls, call)).policy();
+    if (policy != "exact") return policy;
+  }
+  return "exact";
 }
 
 }  // namespace busbw

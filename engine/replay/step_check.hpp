@@ -13,12 +13,12 @@ namespace busbw {
 /// Changes a result before it is verified: fault injection.
 using ResultChange = std::function<void(Communicator&, const RankCase&, std::byte* recv)>;
 
-/// Runs and checks every kind of call; all ranks of `world` call it. Returns the wrong elements of this rank. `seed` is
-/// the same on all ranks, and new for each check.
+/// Runs and checks every kind of call. All ranks of `world` call this function. Returns the wrong elements of this
+/// rank. `seed` is the same on all ranks, and new for each check.
 RankCheckResult check_calls(const MatchedCalls& calls, const ReplayCommunicators& communicators, Team& world,
                             std::uint64_t seed, const ResultChange& change_result);
 
-/// Policy of the check: "exact", or the first one of another kind (ReductionValues::policy).
+/// Policy of the check (ReductionValues::policy): "exact", or the policy of the first call with an inexact check.
 std::string check_policy(const MatchedCalls& calls);
 
 }  // namespace busbw

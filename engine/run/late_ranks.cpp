@@ -39,8 +39,13 @@ double lower_median(std::vector<double> values) {
   return *middle;
 }
 
-/// Index of the maximum, and the maximum of all other values. At least two values.
-std::pair<std::size_t, double> find_last(const std::vector<double>& arrivals_s) {
+struct LastArrival {
+  std::size_t index;     // of the last rank
+  double second_last_s;  // arrival of the rank before the last one
+};
+
+/// Finds the last of at least two arrivals.
+LastArrival find_last_arrival(const std::vector<double>& arrivals_s) {
   const auto last = std::ranges::max_element(arrivals_s);
   double second_last_s = -std::numeric_limits<double>::infinity();
   for (auto arrival = arrivals_s.begin(); arrival != arrivals_s.end(); ++arrival)
@@ -53,7 +58,7 @@ std::optional<Straggler> find_late_start(const TimedMeasurement& timed) {
   const Measurement& measurement = timed.measurement;
   const auto& bounds_s = measurement.rank_arrival_bounds_s;
   if (bounds_s.size() < 2) return std::nullopt;
-  const auto [last, second_last_s] = find_last(measurement.rank_arrivals_s);
+  const auto [last, second_last_s] = find_last_arrival(measurement.rank_arrivals_s);
   double others_high_s = 0;
   for (std::size_t rank = 0; rank < bounds_s.size(); ++rank)
     if (rank != last) others_high_s = std::max(others_high_s, bounds_s[rank].second);
@@ -81,13 +86,13 @@ std::optional<Straggler> find_slow_launch(const TimedMeasurement& timed) {
                                *slowest * 1e6, median_s * 1e6)};
 }
 
-/// Finds a rank that began so late that waiting for it is a noticeable part of the time of all operations.
+/// Finds a rank that began so late that the wait for this rank is a noticeable part of the time of all operations.
 std::optional<Straggler> find_late_first(const TimedMeasurement& timed) {
   const auto& arrivals_s = timed.measurement.rank_arrivals_s;
   // With the host clock, arrivals are medians over all iterations and say nothing about the first one.
   const bool are_medians = timed.measurement.sample_clock == SampleClock::host;
   if (are_medians || arrivals_s.size() < 2 || timed.operations < kMinOperations) return std::nullopt;
-  const auto [last, second_last_s] = find_last(arrivals_s);
+  const auto [last, second_last_s] = find_last_arrival(arrivals_s);
   const double late_s = arrivals_s[last] - second_last_s;
   const double share = late_s / (timed.measurement.time_s * timed.operations);
   if (late_s < kMinLateFirstS || share < kMinLateShare) return std::nullopt;

@@ -10,13 +10,13 @@ namespace busbw {
 /// A measurement with its numbers of operations.
 struct TimedMeasurement {
   const Measurement& measurement;
-  double operations;                // timed on each rank
-  double operations_per_iteration;  // of them, in one iteration
+  double operations;                // timed operations of each rank
+  double operations_per_iteration;  // operations of each rank in one iteration
 };
 
-/// Returns the late ranks of `timed`, at most one of each kind. `other` is the same row's other placement, measured by
-/// the same ranks; null if it was not measured. Both must show the same rank, because one alone may be chance. `ranks`
-/// are those of the group.
+/// Returns the late ranks of `timed`, at most one of each kind. `other`: the row's other placement, null if it was not
+/// measured. Both placements must show the same rank, because one placement may show a rank by chance. `ranks`: those
+/// of the group.
 std::vector<LateRank> find_late_ranks(const TimedMeasurement& timed, const TimedMeasurement* other,
                                       const std::vector<RankInfo>& ranks);
 

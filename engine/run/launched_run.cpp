@@ -3,6 +3,7 @@
 #include "run/launched_run.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
@@ -29,24 +30,22 @@ namespace {
 /// A process that is silent for this long is lost, even if -T is longer.
 constexpr double kMaxSilenceS = 30;
 
-int ranks_per_process(const Options& options) { return options.settings.threads * options.settings.gpus_per_thread; }
-
 Membership make_membership(const Options& options, const World& world) {
   const double limit_s = no_progress_limit_s(options);
-  return {world.rank,
-          world.size,
-          ranks_per_process(options),
-          world.store,
-          world.token,
-          std::min(world.join_limit_s, limit_s),
-          limit_s,
-          std::min(kMaxSilenceS, limit_s),
-          options.serves_flows(),
-          world.hosts};
+  return {.process = world.rank,
+          .processes = world.size,
+          .ranks_per_process = options.ranks_per_process(),
+          .store = world.store,
+          .token = world.token,
+          .join_limit_s = std::min(world.join_limit_s, limit_s),
+          .step_limit_s = limit_s,
+          .silence_s = std::min(kMaxSilenceS, limit_s),
+          .tolerates_losses = options.serves_flows(),
+          .hosts = world.hosts};
 }
 
-/// True if the job continues without this process if it cannot start. It then ends with exit code 0, because the search
-/// of process 0 reports it.
+/// True if the job continues without this process if the process cannot start. The process then ends with exit code 0,
+/// because the search of process 0 reports the loss.
 bool can_withdraw(const Options& options, const World& world) { return options.serves_flows() && world.rank != 0; }
 
 /// Returns the variables that change what is measured and should be equal in all processes. NCCL_TESTS_DEVICE may
@@ -55,8 +54,9 @@ NamedValues common_tuning_environment() {
   NamedValues values = tuning_environment(environ);
   std::erase_if(values, [](const auto& entry) {
     constexpr std::array<std::string_view, 4> prefixes{"NCCL_", "FI_", "UCX_", "CUDA_LAUNCH_BLOCKING"};
-    return std::ranges::none_of(prefixes, [&](auto prefix) { return entry.first.starts_with(prefix); }) ||
-           entry.first == "NCCL_TESTS_DEVICE";
+    const std::string& variable = entry.first;
+    const bool is_common = std::ranges::any_of(prefixes, [&](auto prefix) { return variable.starts_with(prefix); });
+    return !is_common || variable == "NCCL_TESTS_DEVICE";
   });
   return values;
 }
@@ -66,8 +66,7 @@ ProcessInfo describe_process(const Options& options, const Backend& backend, con
   ProcessInfo process;
   process.host = host_name();
   process.host_identity = host_identity();
-  for (const std::string& argument : options.args)
-    process.arguments += (process.arguments.empty() ? "" : " ") + argument;
+  process.arguments = fmt::format("{}", fmt::join(options.args, " "));
   process.version = version();
   process.backend = backend.traits().name;
   process.trace = trace::trace_settings(process_environment) ? "recorded" : "not recorded";
@@ -86,7 +85,7 @@ ProcessInfo describe_process(const Options& options, const Backend& backend, con
   if (backend.traits().memory == BackendTraits::Memory::host)
     process.processors = allowed_processors();
   else
-    for (int i = 0; i < ranks_per_process(options); ++i) process.gpus.push_back(backend.device(i).bus_id);
+    for (int i = 0; i < options.ranks_per_process(); ++i) process.gpus.push_back(backend.device(i).bus_id);
   return process;
 }
 
@@ -105,7 +104,7 @@ class LaunchedProcess {
   JobResult run() {
     require_replayable(options_, *backend_);
     const auto unsupported = unsupported_types(options_.data, *collective_, *backend_);
-    const int ranks_on_host = world_.local_size * ranks_per_process(options_);
+    const int ranks_on_host = world_.local_size * options_.ranks_per_process();
     MemoryPlan memory = plan_run_memory(options_, *backend_, ranks_on_host);
     require_sample_memory(options_.settings, options_.ranks(), available_memory_bytes());
     const DataChoice data = agree_on_memory_and_types(memory, unsupported);
@@ -127,8 +126,9 @@ class LaunchedProcess {
         print_stderr(options_.program, job_.with_rank_name(plan.first_rank, detail));
       return static_cast<int>(failure->exit);
     };
-    const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, job_, rank, row_reporter); }, finish,
-                                     [&] { return backend_->diagnosis(); }};
+    const JobCallbacks job_callbacks{.run_rank = [&](int rank) { run_rank(plan, *backend_, job_, rank, row_reporter); },
+                                     .finish = finish,
+                                     .diagnose = [&] { return backend_->diagnosis(); }};
     const JobSettings job_settings{.processes = 1,
                                    .ranks_per_process = plan.ranks_per_process(),
                                    .limit_s = no_progress_limit_s(options_),
@@ -152,7 +152,7 @@ class LaunchedProcess {
       job_.withdraw(call_failure.message);
       _exit(0);
     }
-    const int first_rank = world_.rank * ranks_per_process(options_);
+    const int first_rank = world_.rank * options_.ranks_per_process();
     job_.abort(call_failure.exit, job_.with_rank_name(first_rank, call_failure.message));
     const Failure first_failure = *job_.failure();
     print_stderr(options_.program, first_failure.message);
@@ -170,7 +170,7 @@ class LaunchedProcess {
         processes.push_back(MessageReader(messages[i]).take<ProcessInfo>());
         processes.back().number = static_cast<int>(i);
       }
-      agreement_ = compare_processes(processes, ranks_per_process(options_));
+      agreement_ = compare_processes(processes, options_.ranks_per_process());
       return MessageWriter().add(agreement_.max_bytes).add(dtypes_of(agreement_.unsupported)).bytes();
     };
     const ProcessInfo own = describe_process(options_, *backend_, job_, memory, unsupported);
@@ -219,9 +219,9 @@ JobResult run_launched(const Options& options, const World& world) {
   const auto collective = options.make_collective();
   require_group_sizes(options, *collective);
 
-  LaunchedJob job(
-      make_membership(options, world),
-      {[&](const std::string& sentence) { print_stderr(options.program, sentence); }, throw_if_interrupted});
+  LaunchedJob job(make_membership(options, world),
+                  {.on_status = [&](const std::string& sentence) { print_stderr(options.program, sentence); },
+                   .on_tick = throw_if_interrupted});
   try {
     return LaunchedProcess(options, world, choice, job).run();
   } catch (const std::exception& error) {
@@ -230,7 +230,7 @@ JobResult run_launched(const Options& options, const World& world) {
       job.withdraw(error.what());
       return {};
     }
-    job.fail_with(error, job.with_rank_name(world.rank * ranks_per_process(options), error.what()));
+    job.fail_with(error, job.with_rank_name(world.rank * options.ranks_per_process(), error.what()));
   }
 }
 

@@ -49,9 +49,9 @@ JobResult run_local(const Options& options) {
                                  .limit_s = no_progress_limit_s(options),
                                  .collective = options.collective};
   const JobCallbacks job_callbacks{
-      [&](int rank) { run_rank(plan, *backend, job, rank, &reporter); },
-      [&](const std::optional<Failure>& failure) { return options.at_end(reporter.finish(failure)); },
-      [&] { return backend->diagnosis(); }};
+      .run_rank = [&](int rank) { run_rank(plan, *backend, job, rank, &reporter); },
+      .finish = [&](const std::optional<Failure>& failure) { return options.at_end(reporter.finish(failure)); },
+      .diagnose = [&] { return backend->diagnosis(); }};
   const JobResult result = run_job(job, job_settings, job_callbacks);
   print_early_end(options, result.message, result.exit_code);
   // Abandoned threads still use what this scope owns.

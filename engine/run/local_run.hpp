@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-/// Measures. Errors before the first rank starts are thrown. Later ones, failures included, are in the result. If ranks
+/// Measures. Throws errors before the first rank starts. The result holds later errors and failures. If ranks
 /// were abandoned, because they did not end after an abort, the process ends with the result's exit code instead.
 JobResult run_local(const Options& options);
 

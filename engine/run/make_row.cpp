@@ -45,7 +45,7 @@ std::vector<DeviceClock> make_device_clocks(const std::vector<RankReport>& ranks
   return clocks;
 }
 
-/// Distinct algorithms of all ranks. Empty if a rank does not know its own.
+/// Distinct algorithms of all ranks. Empty if a rank does not know its algorithm.
 std::vector<AlgorithmChoice> distinct_algorithms(const std::vector<RankReport>& ranks) {
   std::vector<AlgorithmChoice> distinct;
   for (const RankReport& rank : ranks) {
@@ -102,7 +102,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
     measurement.busbw_bytes_per_s = achieved.busbw_bytes_per_s;
   }
   // With graphs (-G), the first iteration has no sample. It counts as one of the iterations that -K skips.
-  const int missing_samples = report.ranks.front().samples.skipped_iterations > 0;
+  const int missing_samples = report.ranks.front().samples.skipped_iterations > 0 ? 1 : 0;
   const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - missing_samples));
   measurement.statistics = summarize(std::span(measurement.iteration_s).subspan(skipped_samples));
   if (settings.per_iteration && settings.processes > 1)
@@ -114,17 +114,18 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   return measurement;
 }
 
-/// Compares a skewed operation, which took `time_s`, with the balanced one. `shape` and `element_bytes` are those of
-/// the row.
+/// Compares a skewed operation, which took `time_s`, with the balanced operation. `shape` and `element_bytes` are those
+/// of the row.
 ///
-/// The bound is the time of the busiest rank's bytes at the higher of two rates: that of each rank in the balanced
-/// operation, and that of the busiest rank in this operation. The second rate is higher if the balanced operation
+/// The bound is the time of the busiest rank's bytes at the higher of two rates: the rate of a rank in the balanced
+/// operation, and the rate of the busiest rank in this operation. The second rate is higher if the balanced operation
 /// saturates something that ranks share, or has too small messages.
 SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport& report, double time_s,
                                      const Shape& shape, std::size_t element_bytes) {
   const int ranks = static_cast<int>(report.ranks.size());
   const TrafficBalance balance = *plan.collective.traffic_balance(shape, element_bytes, ranks);
   SkewComparison comparison{.busiest_bytes = balance.busiest_bytes};
+  // Each rank has an even share of all bytes, and moves the part of this share that belongs to other ranks.
   const double even_bytes =
       static_cast<double>(balance.total_bytes) * (ranks - 1) / (static_cast<double>(ranks) * ranks);
   if (even_bytes == 0) return comparison;
@@ -182,9 +183,10 @@ void add_late_ranks(const RunPlan& plan, const std::map<Placement, PlacementRepo
   };
   const auto out_of_place = with_operations(Placement::out_of_place, row.out_of_place);
   const auto in_place = with_operations(Placement::in_place, row.in_place);
-  if (out_of_place)
-    row.out_of_place->late_ranks = find_late_ranks(*out_of_place, in_place ? &*in_place : nullptr, ranks);
-  if (in_place) row.in_place->late_ranks = find_late_ranks(*in_place, out_of_place ? &*out_of_place : nullptr, ranks);
+  const TimedMeasurement* const out_of_place_or_null = out_of_place ? &*out_of_place : nullptr;
+  const TimedMeasurement* const in_place_or_null = in_place ? &*in_place : nullptr;
+  if (out_of_place) row.out_of_place->late_ranks = find_late_ranks(*out_of_place, in_place_or_null, ranks);
+  if (in_place) row.in_place->late_ranks = find_late_ranks(*in_place, out_of_place_or_null, ranks);
 }
 
 /// Adds a comment about iterations without samples, if -I shows per-iteration figures.

@@ -15,7 +15,8 @@ namespace busbw {
 struct PlacementReport {
   std::vector<RankReport> ranks;
   StopReason stopped_by = StopReason::iterations;
-  std::vector<RankReport> compared = {};  // of RunPlan::balanced, or while the neighbor ran; empty without both
+  /// Reports of RunPlan::balanced, or of the operation while the neighbor ran. Empty without both.
+  std::vector<RankReport> compared = {};
   std::vector<NeighborActivity> neighbors = {};  // in rank order; empty without a neighbor
 };
 
@@ -28,10 +29,10 @@ struct CaseLabel {
   const std::vector<RankInfo>& ranks;  // of the group
 };
 
-/// Shape of the balanced operation that moves as many bytes as the skewed one, which has `shape`.
+/// Shape of the balanced operation that moves as many bytes as the skewed operation with `shape`.
 Shape balanced_shape(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, int ranks);
 
-/// `policy` is that of ReductionValues: "exact", or errors that the data cannot show.
+/// `policy`: ReductionValues::policy(), which is "exact" or names the errors that the data cannot show.
 Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placement, PlacementReport>& placements,
              const std::string& policy);
 

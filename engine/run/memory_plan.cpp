@@ -1,9 +1,8 @@
-// Arithmetic and messages of the memory plan.
+// Computes the largest size that fits into the free memory, and the memory of the samples. Writes the messages.
 #include "run/memory_plan.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 
 #include "common/support/error.hpp"
@@ -20,8 +19,8 @@ constexpr std::uint64_t kReducedMultipleBytes = 4096;  // a reduced size is a mu
 constexpr int kMaxSampleCopies = 8;
 constexpr int kMaxDelayCopies = 4;
 constexpr double kSampleBytes = sizeof(double) * (kMaxSampleCopies + kMaxDelayCopies);
-// comm_ops also keeps the issue times of all-reduces, and for its timers a small vector per call, of about 56 bytes. A
-// run was measured to need 1.7 times `kSampleBytes` for each sample.
+// comm_ops also keeps the issue times of all-reduces, and for its timers a vector of about 56 bytes per call. A
+// measured run needed 1.7 times `kSampleBytes` for each sample.
 constexpr double kLifecycleSampleBytes = 1.75 * kSampleBytes;
 // comm_ops keeps the samples of all calls of a test: the all-reduces of -W, and up to four others.
 constexpr double kOtherLifecycleCalls = 4;
@@ -54,9 +53,9 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
       size_text(whole_bytes(usable_bytes)));
   const double bytes_without_data = needed_bytes(0);  // guards, shifts of -u and work memory
   const double bytes_per_buffer = (usable_bytes - bytes_without_data) / (2.0 * ranks);
-  const auto fitting_bytes = bytes_per_buffer > 0 ? static_cast<std::uint64_t>(bytes_per_buffer) /
-                                                        kReducedMultipleBytes * kReducedMultipleBytes
-                                                  : 0;
+  std::uint64_t fitting_bytes = 0;
+  if (bytes_per_buffer > 0)
+    fitting_bytes = static_cast<std::uint64_t>(bytes_per_buffer) / kReducedMultipleBytes * kReducedMultipleBytes;
   if (fitting_bytes < settings.min_bytes || !settings.sizes_bytes.empty())
     throw EnvironmentError(
         fmt::format("{}: use sizes up to {} (-e, --sizes) or fewer ranks", situation, size_text(fitting_bytes)));
@@ -69,9 +68,9 @@ MemoryPlan limit_plan(MemoryPlan plan, std::uint64_t agreed_bytes) {
 }
 
 void require_sample_memory(const RunSettings& settings, int ranks, std::size_t available_bytes) {
-  const double series = settings.lifecycle ? settings.lifecycle->work_iterations + kOtherLifecycleCalls : 1;
-  const double series_bytes = (settings.lifecycle ? kLifecycleSampleBytes : kSampleBytes) * ranks;
-  const double iteration_bytes = series_bytes * series;
+  const double rank_samples = settings.lifecycle ? settings.lifecycle->work_iterations + kOtherLifecycleCalls : 1;
+  const double bytes_of_all_ranks = (settings.lifecycle ? kLifecycleSampleBytes : kSampleBytes) * ranks;
+  const double iteration_bytes = rank_samples * bytes_of_all_ranks;  // a rank has `rank_samples` in an iteration
   const double needed_bytes = iteration_bytes * settings.iterations;
   const double usable_bytes = kUsableShare * static_cast<double>(available_bytes);
   if (needed_bytes <= usable_bytes) return;
@@ -80,7 +79,7 @@ void require_sample_memory(const RunSettings& settings, int ranks, std::size_t a
                                             size_text(whole_bytes(usable_bytes)));
   const std::uint64_t fitting_iterations = whole_bytes(usable_bytes / iteration_bytes);
   if (settings.lifecycle && fitting_iterations == 0) {
-    const double fitting_work = usable_bytes / (series_bytes * settings.iterations) - kOtherLifecycleCalls;
+    const double fitting_work = usable_bytes / (bytes_of_all_ranks * settings.iterations) - kOtherLifecycleCalls;
     throw EnvironmentError(
         fmt::format("-W {} (--work-iterations): {}; use {}", settings.lifecycle->work_iterations, situation,
                     fitting_work >= 1 ? fmt::format("-W up to {}, or fewer ranks", whole_bytes(fitting_work))

@@ -17,7 +17,7 @@ struct MemoryPlan {
 };
 
 /// Plans the largest size so that two buffers for each of `ranks` ranks, and `work_bytes`, fit into 90 % of
-/// `available_bytes`. `work_bytes` is what the backend itself needs for these ranks. A list of sizes (--sizes) is not
+/// `available_bytes`. `work_bytes` is the backend's own need for these ranks. A list of sizes (--sizes) is not
 /// reduced. `least_free_device` is Backend::least_free_device(), for messages.
 /// Throws EnvironmentError if the smallest size, or a listed size, does not fit.
 MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes,

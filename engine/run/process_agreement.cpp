@@ -1,7 +1,8 @@
-// Compares the facts of all processes.
+// Compares the facts of all processes, and refuses a job with incompatible ones.
 #include "run/process_agreement.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -45,9 +46,8 @@ std::string library_text(const ProcessInfo& process) {
 void require_same_library(const std::vector<ProcessInfo>& processes) {
   for (std::size_t i = 1; i < processes.size(); ++i) {
     const bool both_known = !processes[i].library_sha256.empty() && !processes[0].library_sha256.empty();
-    if (processes[i].library_version == processes[0].library_version &&
-        (!both_known || processes[i].library_sha256 == processes[0].library_sha256))
-      continue;
+    const bool is_same_file = !both_known || processes[i].library_sha256 == processes[0].library_sha256;
+    if (processes[i].library_version == processes[0].library_version && is_same_file) continue;
     throw UsageError(
         fmt::format("{} measures a different library than {}: {} and {}; name the same one with --library, or install "
                     "it on all hosts",
@@ -63,7 +63,7 @@ bool allows_shared_gpus(const ProcessInfo& process) {
   });
 }
 
-/// Throws EnvironmentError if two ranks would use the same GPU, unless all processes allow that.
+/// Throws EnvironmentError if two ranks would use the same GPU, unless all processes allow shared GPUs.
 void require_own_gpus(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
   if (std::ranges::all_of(processes, allows_shared_gpus)) return;
   std::map<std::pair<std::string, std::string>, int> owners;  // rank by (host, bus id)
@@ -82,19 +82,17 @@ void require_own_gpus(const std::vector<ProcessInfo>& processes, int ranks_per_p
   }
 }
 
-/// Names of the variables in which two processes differ: "NCCL_ALGO, NCCL_PROTO".
+/// Names of the variables in which two processes differ: "NCCL_ALGO, NCCL_PROTO". Both lists are sorted.
 std::string differing_variables(const NamedValues& first, const NamedValues& second) {
   std::set<std::pair<std::string, std::string>> differences;
   std::ranges::set_symmetric_difference(first, second, std::inserter(differences, differences.end()));
   std::set<std::string> names;
   for (const auto& [variable, value] : differences) names.insert(variable);
-  std::string text;
-  for (const std::string& variable : names) text += (text.empty() ? "" : ", ") + variable;
-  return text;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Addresses at which the processes reached the store of process 0: "10.0.0.1:4711" alone, or with process numbers if
-/// they differ.
+/// Addresses at which the other processes reached the store of process 0: "10.0.0.1:4711". With process numbers if the
+/// addresses differ.
 std::string store_text(const std::vector<ProcessInfo>& processes) {
   std::map<std::string, std::vector<int>> by_address;
   for (std::size_t i = 1; i < processes.size(); ++i)
@@ -140,8 +138,8 @@ std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& 
   std::map<Dtype, UnsupportedType> unsupported;
   for (std::size_t i = 0; i < processes.size(); ++i) {
     for (UnsupportedType type : processes[i].unsupported) {
-      const auto has_it = [&](const ProcessInfo& process) { return has_same_limitation(process, type); };
-      const bool is_common_reason = std::ranges::all_of(processes, has_it);
+      const auto has_limitation = [&](const ProcessInfo& process) { return has_same_limitation(process, type); };
+      const bool is_common_reason = std::ranges::all_of(processes, has_limitation);
       if (!is_common_reason)
         type.limitation.reason = fmt::format("{}: {}", process_name(processes[i]), type.limitation.reason);
       unsupported.try_emplace(type.dtype, type);

@@ -13,7 +13,7 @@ namespace busbw {
 
 /// Facts about one process.
 struct ProcessInfo {
-  int number = 0;              // of the process; process 0 sets it in the facts that it receives
+  int number = 0;              // of the process; not sent: process 0 sets it in the received facts
   std::string host;
   std::string host_identity;   // distinguishes hosts of the same name
   std::string arguments;       // command line as typed
@@ -21,14 +21,14 @@ struct ProcessInfo {
   std::string backend;         // "host", "nccl"
   std::string trace;           // recording and replayed program, as text
   std::string library_version;  // version of the library to measure
-  std::string library_path;    // file of the library; empty if it has none
+  std::string library_path;    // file of the library; empty if the library has no file
   std::string library_sha256;  // hash of that file; empty if unknown
-  std::string store_address;   // address at which it reached the rendezvous store of process 0
-  std::vector<std::string> gpus;  // bus ids of its ranks' GPUs; empty for the host backend
-  std::vector<int> processors;  // processors that its ranks may use; only for the host backend
-  std::uint64_t max_bytes = 0;  // largest size that it has memory for
+  std::string store_address;   // address at which the process reached the rendezvous store
+  std::vector<std::string> gpus;  // bus ids of the ranks' GPUs; empty for the host backend
+  std::vector<int> processors;  // processors that the ranks may use; only for the host backend
+  std::uint64_t max_bytes = 0;  // largest size that fits into the memory
   NamedValues tuning;  // environment variables that should be equal in all processes
-  std::vector<UnsupportedType> unsupported;  // requested types that it does not support
+  std::vector<UnsupportedType> unsupported;  // requested types that the process does not support
 
   static auto members(auto& self) {
     return std::tie(self.host, self.host_identity, self.arguments, self.version, self.backend, self.trace,

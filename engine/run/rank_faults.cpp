@@ -1,4 +1,4 @@
-// Decorators of a rank's team and collective, and changes of its results through the backend's own fill and compare.
+// Injects faults: wraps a rank's team and collective, and changes results through the backend's own fill and compare.
 #include "run/rank_faults.hpp"
 
 #include <unistd.h>
@@ -67,15 +67,17 @@ std::span<std::byte> received_memory(const Communicator& communicator, const Ran
   return {recv + first * element_bytes, (end - first) * element_bytes};
 }
 
-/// Inverts the bits of `mask` in a byte, which may be in the memory of a device.
+/// Stream of one-byte elements that all have the same value.
+DataStream stream_of(std::byte value) { return {std::make_shared<const std::vector<std::byte>>(kTileElements, value)}; }
+
+/// Inverts the bits of `mask` in a byte. The byte may be in the memory of a device, so a comparison with 0 reads it.
 void invert_bits(Communicator& communicator, std::byte* byte, std::byte mask) {
-  const auto stream_of = [](std::byte value) {
-    return DataStream{std::make_shared<const std::vector<std::byte>>(kTileElements, value)};
-  };
-  Mismatches nonzero;
-  communicator.compare(byte, stream_of(std::byte{0}), 0, 1, 0, nonzero);
-  const std::byte value = nonzero.first.empty() ? std::byte{0} : nonzero.first.front().got[0];
-  communicator.fill(byte, stream_of(value ^ mask), 0, 1);
+  Mismatches differences_from_zero;
+  communicator.compare(byte, stream_of(std::byte{0}), /*first=*/0, /*elements=*/1, /*index_base=*/0,
+                       differences_from_zero);
+  const auto& differences = differences_from_zero.first;
+  const std::byte value = differences.empty() ? std::byte{0} : differences.front().got[0];
+  communicator.fill(byte, stream_of(value ^ mask), /*first=*/0, /*elements=*/1);
 }
 
 }  // namespace
@@ -97,12 +99,15 @@ void flip_bit(const Fault& fault, std::span<std::int32_t> result) {
 void corrupt_result(const Fault& fault, Communicator& communicator, const RankCase& rank_case, std::byte* recv) {
   const auto result = received_memory(communicator, rank_case, recv);
   if (result.empty()) return;
+  if (fault.kind == Fault::Kind::overrun) invert_bits(communicator, result.data() + result.size(), std::byte{0xff});
+  if (fault.kind != Fault::Kind::flip) return;
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   const auto bit = static_cast<std::size_t>(fault.bit);
+  const bool has_element = fault.index < result.size() / element_bytes;
+  const bool has_bit = bit < 8 * element_bytes;
+  if (!has_element || !has_bit) return;
   // Byte 0 holds the lowest bits: all supported machines are little-endian.
-  if (fault.kind == Fault::Kind::flip && fault.index < result.size() / element_bytes && bit < 8 * element_bytes)
-    invert_bits(communicator, &result[fault.index * element_bytes + bit / 8], std::byte{1} << (bit % 8));
-  if (fault.kind == Fault::Kind::overrun) invert_bits(communicator, result.data() + result.size(), std::byte{0xff});
+  invert_bits(communicator, &result[fault.index * element_bytes + bit / 8], std::byte{1} << (bit % 8));
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// Effects of --fault on the rank that it names. rank_runner applies them, so that they work on every backend.
+// Effects of --fault on the rank that the fault names. rank_runner applies them, so that they work on every backend.
 #include <cstdint>
 #include <memory>
 #include <span>

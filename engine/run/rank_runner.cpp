@@ -45,7 +45,8 @@ RankInfo describe_rank(const RunPlan& plan, const Backend& backend, const std::o
 
 /// Fault of --fault, if it names this rank.
 std::optional<Fault> fault_of(const RunPlan& plan, const Team& world) {
-  return plan.fault && plan.fault->rank == world.rank() ? plan.fault : std::nullopt;
+  const bool is_of_this_rank = plan.fault && plan.fault->rank == world.rank();
+  return is_of_this_rank ? plan.fault : std::nullopt;
 }
 
 /// Throws UsageError if the communicator cannot do what -G or -H require, or EnvironmentError if the machine cannot.
@@ -147,8 +148,8 @@ class RankRun {
     reporter_->rows(rows);
   }
 
-  /// Samples one placement: the collective alone, and as the plan says, the balanced operation and the collective next
-  /// to its neighbor. The report has all ranks of the job on rank 0, and none on other ranks.
+  /// Samples one placement: the collective alone, and if the plan has them, the balanced operation or the collective
+  /// next to its neighbor. The report has all ranks of the job on rank 0, and no ranks elsewhere.
   PlacementReport sample_case(const Configuration& configuration, Placement placement, const Shape& shape,
                               const CaseBuffers& buffers) {
     const auto sampled_case = [&](const Collective& operation, const CaseBuffers& operation_buffers) {
@@ -196,7 +197,7 @@ class RankRun {
     return ReductionValues(configuration.dtype, configuration.redop, static_cast<int>(ranks)).policy();
   }
 
-  /// Runs and checks the operation -c times, until a check fails on any rank. Rank 0 stores the last results of all
+  /// Runs and checks the operation -c times, or until a check fails on any rank. Rank 0 stores the last results of all
   /// ranks in `reports`.
   void check_placement(RankCase rank_case, const CaseBuffers& buffers, ReductionValues& values, Placement placement,
                        std::vector<RankReport>& reports) {
@@ -265,20 +266,19 @@ class RankRun {
 void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communicator& communicator,
                     const std::vector<RankInfo>& ranks, Reporter* reporter) {
   const auto fault = fault_of(plan, world);
-  const ReplayHooks hooks{[&](const Collective& step) {
-                            const bool is_delayed = fault && fault->kind == Fault::Kind::delay;
-                            return is_delayed ? make_delayed_collective(step, fault->delay_us) : nullptr;
-                          },
-                          [&](Communicator& checked, const RankCase& rank_case, std::byte* recv) {
-                            if (fault) corrupt_result(*fault, checked, rank_case, recv);
-                          },
-                          [&](int cycle, StopReason stopped_by, std::vector<RankReport> reports) {
-                            const CaseLabel label{plan.sweep.configurations.front(), plan.sweep.sizes_bytes.front(),
-                                                  /*group=*/0, cycle, ranks};
-                            const std::map<Placement, PlacementReport> placements{
-                                {Placement::out_of_place, {std::move(reports), stopped_by}}};
-                            reporter->rows({make_row(plan, label, placements, check_policy(*plan.replay))});
-                          }};
+  ReplayHooks hooks;
+  hooks.replace_step = [&](const Collective& step) {
+    const bool is_delayed = fault && fault->kind == Fault::Kind::delay;
+    return is_delayed ? make_delayed_collective(step, fault->delay_us) : nullptr;
+  };
+  hooks.change_result = [&](Communicator& checked, const RankCase& rank_case, std::byte* recv) {
+    if (fault) corrupt_result(*fault, checked, rank_case, recv);
+  };
+  hooks.report = [&](int cycle, StopReason stopped_by, std::vector<RankReport> reports) {
+    const CaseLabel label{plan.sweep.configurations.front(), plan.sweep.sizes_bytes.front(), /*group=*/0, cycle, ranks};
+    const std::map<Placement, PlacementReport> placements{{Placement::out_of_place, {std::move(reports), stopped_by}}};
+    reporter->rows({make_row(plan, label, placements, check_policy(*plan.replay))});
+  };
   run_replay(*plan.replay, plan.settings, backend, world, communicator, hooks);
 }
 
@@ -286,16 +286,24 @@ void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communic
 void measure_comm_ops(const RunPlan& plan, Backend& backend, Team& world, const std::vector<RankInfo>& ranks,
                       Reporter* reporter) {
   const auto fault = fault_of(plan, world);
-  const CommOpsHooks hooks{[&] {
-                             if (fault && fault->kind == Fault::Kind::delay) delay_call(*fault);
-                           },
-                           [&](std::span<std::int32_t> result) {
-                             if (fault && fault->kind == Fault::Kind::flip) flip_bit(*fault, result);
-                           },
-                           [&](const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls) {
-                             reporter->rows(make_call_rows(comm_case, calls, backend, ranks));
-                           }};
+  CommOpsHooks hooks;
+  hooks.before_call = [&] {
+    if (fault && fault->kind == Fault::Kind::delay) delay_call(*fault);
+  };
+  hooks.change_result = [&](std::span<std::int32_t> result) {
+    if (fault && fault->kind == Fault::Kind::flip) flip_bit(*fault, result);
+  };
+  hooks.report = [&](const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls) {
+    reporter->rows(make_call_rows(comm_case, calls, backend, ranks));
+  };
   run_comm_ops(*plan.comm_ops, plan.settings, backend, world, hooks);
+}
+
+/// Location of this rank for the requests of `busbw find`.
+RankLocation describe_location(const Backend& backend, int local_rank) {
+  // In a pod, the host name is that of the pod. Users need the name of the node, for example to cordon it.
+  const std::string node = nonempty_variable(process_environment, "BUSBW_NODENAME").value_or(host_name());
+  return {node, host_identity(), backend.network_port(local_rank), backend.device(local_rank).name};
 }
 
 /// Connections of this rank to others. run_rank owns them, so that they outlive an exception in join_and_run: the
@@ -314,7 +322,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   world.barrier();
 
   world.enter(Phase::initialisation);
-  if (plan.comm_ops) {  // its communicators are the first ones, so that their creation includes all costs
+  if (plan.comm_ops) {  // makes the first communicators of the job itself, so that their creation includes all costs
     const auto ranks = gather_values(world, describe_rank(plan, backend, std::nullopt, world.rank()));
     if (world.rank() == 0) reporter->begin(ranks, backend.facts());
     world.barrier();
@@ -335,14 +343,9 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
-  if (plan.flow_service) {
-    const int index = world.rank() - plan.first_rank;
-    // In a pod, the host name is that of the pod. Users need the name of the node, for example to cordon it.
-    const std::string node = nonempty_variable(process_environment, "BUSBW_NODENAME").value_or(host_name());
-    const RankLocation location{node, host_identity(), backend.network_port(index), backend.device(index).name};
-    return serve_flows(job, world, *membership.group, communicator, *plan.flow_service, plan.max_bytes, location,
-                       failure_message);
-  }
+  if (plan.flow_service)
+    return serve_flows(job, world, *membership.group, communicator, *plan.flow_service, plan.max_bytes,
+                       describe_location(backend, world.rank() - plan.first_rank), failure_message);
   if (plan.replay)
     replay_program(plan, backend, world, communicator, ranks, reporter);
   else

@@ -1,6 +1,6 @@
 #pragma once
-// Runs one rank: joins the others, connects, then per case warms up, measures, checks and reports. watch/job_runner
-// calls it in a thread of the rank.
+// Runs one rank: joins the other ranks, connects, then per case warms up, measures, checks and reports.
+// watch/job_runner calls it in a thread of the rank.
 #include "backends/backend.hpp"
 #include "rendezvous/team/job.hpp"
 #include "run/reporter.hpp"
@@ -10,7 +10,7 @@ namespace busbw {
 
 /// Runs the plan as `rank` of the job. Rank 0 passes its rows to `reporter`, which is null in other processes. Throws
 /// JobAborted if another rank failed, and any exception that this rank's own failure causes. It reports such a failure
-/// to the job before it releases its communicator, because that may make other ranks fail.
+/// to the job before it releases its communicator, because the release may make other ranks fail.
 void run_rank(const RunPlan& plan, Backend& backend, Job& job, int rank, Reporter* reporter);
 
 }  // namespace busbw

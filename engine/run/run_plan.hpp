@@ -29,8 +29,8 @@ struct RunPlan {
   int first_rank = 0;  // first rank of this process and its forks
   std::optional<Fault> fault = {};
   std::optional<FlowService> flow_service = {};  // if the job measures flows on request instead of the sweep
-  std::shared_ptr<const Collective> balanced =
-      {};  // evenly distributed operation to compare a skewed one with (--skew)
+  /// Operation with even counts, with which a skewed operation is compared (--skew).
+  std::shared_ptr<const Collective> balanced = {};
   std::optional<NeighborLoad> neighbor = {};        // load that runs next to the measured operation (--with)
   std::shared_ptr<const MatchedCalls> replay = {};  // if the job replays a program instead of the sweep
   std::optional<CommOpsSettings> comm_ops = {};  // if the job measures the life of communicators instead of the sweep

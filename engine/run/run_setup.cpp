@@ -1,4 +1,4 @@
-// Steps before the ranks start: options become a plan, header and sinks.
+// Makes the plan, the header and the sinks of a run from its options.
 #include "run/run_setup.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +7,6 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "backends/nccl/flow_paths.hpp"
@@ -33,7 +32,8 @@ namespace busbw {
 namespace {
 
 constexpr double kMaxFlowLimitS = 30;
-// Share of -T. A sender may notice a dead flow after its receiver, each after 1.5 times the limit, all within -T.
+// Share of -T. A receiver may notice a dead flow only after 1.5 times the limit, and its sender as much later. Both
+// must happen within -T: 2 x 1.5 x 0.3 = 0.9.
 constexpr double kFlowLimitShare = 0.3;
 
 std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
@@ -46,8 +46,7 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
-/// Adds a note about each flag that has no effect on the backend, and about each call of the tests that the backend
-/// cannot make.
+/// Adds a note about each flag that has no effect on the backend, and about each call that the backend cannot make.
 void add_lifecycle_notes(const CommOpsSettings& settings, const Backend& backend, RunInfo& info) {
   if (!backend.traits().uses_nccl_library) {
     const std::string_view name = backend.traits().name;
@@ -79,7 +78,7 @@ class StderrNotes final : public Sink {
   void end(const RunEnd&) override {}
 };
 
-/// Opens the output of --records. Null if it is absent.
+/// Opens the output of --records. Null without this flag.
 std::unique_ptr<RecordWriter> open_records(const Options& options, const std::function<bool()>& should_drop) {
   if (options.records_path.empty()) return nullptr;
   if (options.records_path != "-") return RecordWriter::open(options.records_path);
@@ -90,6 +89,16 @@ std::unique_ptr<Sink> make_comm_ops_text(const CommOpsSettings& settings, int de
                                          const std::function<bool()>& should_drop) {
   return std::make_unique<CommOpsText>(descriptor, should_drop,
                                        CommOpsTextOptions{settings.verbose, settings.all_timers, settings.root_every});
+}
+
+/// Error for a replay of which the largest operation does not fit into the free memory.
+UsageError replay_memory_error(const MatchedCalls& calls, int ranks, const std::string& free_text) {
+  const SliceBytes bytes = slice_bytes(calls);
+  return UsageError(fmt::format(
+      "{}: {}: 2 buffers of {} for each of {} ranks do not fit into {} of free memory; use fewer ranks on this machine",
+      printable_value(calls.program().file),
+      operation_text(calls.program(), bytes.largest_call_rank, bytes.largest_call_operation),
+      size_text(bytes.min_bytes), ranks, free_text));
 }
 
 }  // namespace
@@ -109,7 +118,8 @@ void require_replayable(const Options& options, const Backend& backend) {
   if (!options.replay) return;
   for (const DistinctCall& call : options.replay->distinct_calls()) {
     const Collective* const collective = find_collective(call.function);
-    if (const auto limitation = backend.limitation_of(call.dtype, collective && collective->reduces()))
+    const bool reduces = collective && collective->reduces();
+    if (const auto limitation = backend.limitation_of(call.dtype, reduces))
       throw EnvironmentError(fmt::format("{} in {}: {}; {}, or replay another trace", name(call.dtype),
                                          name(call.function), limitation->reason, limitation->remedy));
   }
@@ -129,28 +139,21 @@ MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int r
   try {
     return plan_with(neighbor_bytes);
   } catch (const EnvironmentError&) {
+    const std::string free_text = size_text(backend.available_bytes(ranks));
     if (!settings.skew.empty())
       throw EnvironmentError(
           fmt::format("--skew {}: the busiest rank needs 2 buffers of {}; on {} ranks they do not fit into {} of free "
                       "memory; use smaller sizes (-e, --sizes, the counts of a file) or fewer ranks",
-                      printable_value(settings.skew), size_text(settings.max_bytes), ranks,
-                      size_text(backend.available_bytes(ranks))));
+                      printable_value(settings.skew), size_text(settings.max_bytes), ranks, free_text));
     if (options.neighbor) {
       plan_with(0);  // throws if the measured operation does not fit even without the neighbor
       throw EnvironmentError(fmt::format(
           "--with {}: its buffers on {} ranks need {}; with those of the measured operation they do not fit into {} of "
           "free memory; use a smaller neighbor, smaller sizes (-e, --sizes) or fewer ranks",
-          printable_value(settings.neighbor), ranks, size_text(neighbor_bytes),
-          size_text(backend.available_bytes(ranks))));
+          printable_value(settings.neighbor), ranks, size_text(neighbor_bytes), free_text));
     }
-    if (!options.replay) throw;
-    const SliceBytes bytes = slice_bytes(*options.replay);
-    const ReplayProgram& program = options.replay->program();
-    throw UsageError(fmt::format(
-        "{}: {}: 2 buffers of {} for each of {} ranks do not fit into {} of free memory; use "
-        "fewer ranks on this machine",
-        printable_value(program.file), operation_text(program, bytes.largest_call_rank, bytes.largest_call_operation),
-        size_text(bytes.min_bytes), ranks, size_text(backend.available_bytes(ranks))));
+    if (options.replay) throw replay_memory_error(*options.replay, ranks, free_text);
+    throw;
   }
 }
 
@@ -170,15 +173,16 @@ RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend
   info.start_time_iso = now.iso;
   info.args = options.args;
   info.environment = tuning_environment(environ);
-  // Set by the engine itself, and different between installations.
+  // The engine itself sets this variable, to a path that differs between installations.
   std::erase(info.environment, std::pair<std::string, std::string>(kProfilerVariable, find_profiler_plugin()));
   info.machine = machine_facts();
   info.settings = plan.settings;
   info.notes = header_notes(options, memory);
+  // Number of passes over the sizes. 0 for an endless sweep (-N 0).
+  const std::size_t passes = plan.sweep.configurations.size() * static_cast<std::size_t>(plan.sweep.cycles);
   if (plan.comm_ops) {
     add_lifecycle_notes(*plan.comm_ops, backend, info);
-  } else if (const std::size_t passes =
-                 plan.sweep.configurations.size() * static_cast<std::size_t>(plan.sweep.cycles)) {
+  } else if (passes > 0) {
     const auto& sizes_bytes = plan.sweep.sizes_bytes;
     info.rows_planned = passes * sizes_bytes.size();
     info.bytes_planned = static_cast<double>(passes) * std::accumulate(sizes_bytes.begin(), sizes_bytes.end(), 0.0);
@@ -237,7 +241,7 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
     if (records) records->discard();
     throw;
   }
-  // Records come first, so that a reader that closes stdout does not cost them a row.
+  // Records come first, so that the records get a row even if a reader then closes stdout.
   if (records) reporter.add(std::move(records));
   if (json) reporter.add(std::move(json));
   reporter.add(std::move(text));

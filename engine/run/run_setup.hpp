@@ -1,8 +1,6 @@
 #pragma once
 // Steps before the ranks start that local_run and launched_run share: time limits, the plan, and the outputs.
-#include <memory>
 #include <string>
-#include <utility>
 
 #include "backends/backend.hpp"
 #include "options/options.hpp"
@@ -38,8 +36,8 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
 /// Opens the outputs of the run. Removes created files if a later one cannot be created.
 void open_sinks(const Options& options, const Job& job, Reporter& reporter);
 
-/// Prints `message`, the reason for an early end, on stderr. Prints nothing if it is empty, or if the reader of stdout
-/// has closed it.
+/// Prints `message`, the reason for an early end, on stderr. Prints nothing for an empty message, or if the reader has
+/// closed stdout.
 void print_early_end(const Options& options, const std::string& message, int exit_code);
 
 }  // namespace busbw

@@ -18,8 +18,8 @@ struct UnsupportedType {
   static auto members(auto& self) { return std::tie(self.dtype, self.limitation.reason, self.limitation.remedy); }
 };
 
-/// Types of `-d all` that the backend does not support with the collective. Throws EnvironmentError if the user named a
-/// single type and it is unsupported.
+/// Types of `-d all` that the backend does not support with the collective. Throws EnvironmentError if the user named
+/// one type and the backend does not support this type.
 std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Collective& collective,
                                                const Backend& backend);
 

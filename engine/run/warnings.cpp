@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace busbw {
@@ -39,7 +40,6 @@ void warn_late_ranks(const Measurement& measurement, std::vector<std::string>& w
   for (const LateRank& late : measurement.late_ranks) warnings.push_back(late.message);
 }
 
-/// Ranks as text: "rank 1" or "ranks 0 1 2".
 std::string ranks_text(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, " "));
 }
@@ -47,14 +47,14 @@ std::string ranks_text(const std::vector<int>& ranks) {
 void warn_clock_moved(const Measurement& measurement, const std::vector<RankInfo>& ranks,
                       std::vector<std::string>& warnings) {
   std::vector<int> moved_ranks;
-  double min_hz = 0;
+  double min_hz = std::numeric_limits<double>::infinity();
   double max_hz = 0;
   for (std::size_t i = 0; i < measurement.rank_clocks.size(); ++i) {
     const DeviceClock& clock = measurement.rank_clocks[i];
     if (!clock.before_hz || !clock.after_hz) continue;
     const auto [low_hz, high_hz] = std::minmax(*clock.before_hz, *clock.after_hz);
     if (high_hz - low_hz <= std::max(kMinClockChangeShare * high_hz, kMinClockChangeHz)) continue;
-    min_hz = moved_ranks.empty() ? low_hz : std::min(min_hz, low_hz);
+    min_hz = std::min(min_hz, low_hz);
     max_hz = std::max(max_hz, high_hz);
     moved_ranks.push_back(ranks[i].rank);
   }

@@ -8,7 +8,7 @@
 
 namespace busbw {
 
-/// Returns the warnings about a measurement, which is complete except for them. `ranks` are those of the group.
+/// Returns the warnings about a measurement, which is complete except for its warnings. `ranks` are those of the group.
 std::vector<std::string> measurement_warnings(const RunSettings& settings, const Measurement& measurement,
                                               const std::vector<RankInfo>& ranks);
 

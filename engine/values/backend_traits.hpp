@@ -1,5 +1,5 @@
 #pragma once
-// Properties of a backend on which options, run and outputs depend. They compare no names.
+// Properties of a backend. Options, run and outputs decide by these properties, not by the name of the backend.
 #include <string_view>
 
 namespace busbw {
@@ -10,9 +10,9 @@ struct BackendTraits {
   enum class Clock { host, device_events };
 
   std::string_view name;      // in --backend, the table and records
-  Memory memory;              // of the ranks' buffers
-  Clock clock;                // that times single iterations
-  bool uses_nccl_library = false;  // its version is that of a library with NCCL's interface
+  Memory memory;              // memory of the ranks' buffers
+  Clock clock;                // clock that times single iterations
+  bool uses_nccl_library = false;  // measures a library with NCCL's interface, of which it states the version
 };
 
 }  // namespace busbw

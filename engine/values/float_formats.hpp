@@ -17,8 +17,7 @@ enum class Overflow {
 };
 
 /// A format of one sign bit, `ExponentBits` of exponent and `FractionBits` of fraction, at most 16 bits in all.
-/// `HasInfinity` is false for OCP's "fn" formats, in which all patterns are numbers except the two all-ones NaNs. The
-/// constants 23 and 127 in conversions are the fraction bits and the exponent bias of float.
+/// `HasInfinity` is false for OCP's "fn" formats, in which all patterns are numbers except the two all-ones NaNs.
 template <class BitsType, int ExponentBits, int FractionBits, bool HasInfinity, Overflow OnOverflow>
 struct SmallFloat {
   using Bits = BitsType;
@@ -40,19 +39,19 @@ struct SmallFloat {
 
   /// Rounds to the nearest number, ties to even. A NaN keeps its sign and gets all fraction bits set.
   static constexpr SmallFloat from_float(float value) {
-    constexpr int kDropped = 23 - FractionBits;
     const auto value_bits = std::bit_cast<std::uint32_t>(value);
-    const std::uint32_t magnitude = value_bits & 0x7fffffffu;
-    const std::uint32_t last_kept_bit = (magnitude >> kDropped) & 1u;
+    const std::uint32_t magnitude = value_bits & kFloatMagnitudeMask;
+    const std::uint32_t last_kept_bit = (magnitude >> kDroppedBits) & 1u;
     // Before the low bits are dropped, adds half of the last kept bit's value if that bit is 1, and just under half if
-    // it is 0. So ties round to even.
-    std::uint32_t rounded = (magnitude + ((1u << (kDropped - 1)) - 1) + last_kept_bit) >> kDropped;
-    if constexpr (kBias != 127) {
-      rounded -= static_cast<std::uint32_t>(127 - kBias) << FractionBits;
-      // Subnormal results are multiples of the smallest one. kSpacer is so large that neighboring floats around it have
-      // this distance. So the processor rounds the sum with kSpacer as needed, and its low bits are the result.
-      constexpr float kSpacer = power_of_two(1 - kBias - FractionBits + 23);
-      constexpr auto kFirstNormal = static_cast<std::uint32_t>(127 - kBias + 1) << 23;
+    // that bit is 0. So ties round to even.
+    constexpr std::uint32_t kJustUnderHalf = (1u << (kDroppedBits - 1)) - 1;
+    std::uint32_t rounded = (magnitude + kJustUnderHalf + last_kept_bit) >> kDroppedBits;
+    if constexpr (kBias != kFloatBias) {
+      rounded -= static_cast<std::uint32_t>(kFloatBias - kBias) << FractionBits;
+      // Subnormal results are multiples of the smallest one. Around kSpacer, neighboring floats have this distance. So
+      // the processor rounds the sum with kSpacer to such a multiple, and the low bits of the sum are the result.
+      constexpr float kSpacer = power_of_two(1 - kBias - FractionBits + kFloatFractionBits);
+      constexpr auto kFirstNormal = static_cast<std::uint32_t>(kFloatBias - kBias + 1) << kFloatFractionBits;
       const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + kSpacer) -
                                       std::bit_cast<std::uint32_t>(kSpacer);
       rounded = select(magnitude < kFirstNormal, subnormal, rounded);
@@ -61,7 +60,8 @@ struct SmallFloat {
     // Compares as signed numbers, because SSE2 compares only those.
     rounded =
         select(static_cast<std::int32_t>(rounded) > static_cast<std::int32_t>(kOverflowBits), kOverflowBits, rounded);
-    rounded = select(magnitude > 0x7f800000u, kNanBits, rounded);  // above the bits of infinity: NaN
+    const bool is_nan = magnitude > kFloatInfinityBits;
+    rounded = select(is_nan, kNanBits, rounded);
     return from_bits(static_cast<Bits>(rounded | ((value_bits >> 31) * kSignBit)));
   }
 
@@ -77,6 +77,14 @@ struct SmallFloat {
   friend constexpr bool operator==(SmallFloat, SmallFloat) = default;
 
  private:
+  // Format of float: fraction bits, exponent bias, and patterns without the sign.
+  static constexpr int kFloatFractionBits = 23;
+  static constexpr int kFloatBias = 127;
+  static constexpr std::uint32_t kFloatMagnitudeMask = 0x7fffffffu;
+  static constexpr std::uint32_t kFloatInfinityBits = 0x7f800000u;
+  static constexpr std::uint32_t kFloatNanBits = 0x7fffffffu;
+  static constexpr int kDroppedBits = kFloatFractionBits - FractionBits;
+
   /// Selects by masks, because compilers turn conditional expressions over floating-point results into branches.
   static constexpr std::uint32_t select(bool condition, std::uint32_t if_true, std::uint32_t if_false) {
     const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
@@ -84,23 +92,22 @@ struct SmallFloat {
   }
 
   static constexpr float power_of_two(int exponent) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
+    return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + kFloatBias) << kFloatFractionBits);
   }
 
   static constexpr float decode(Bits bits) {
-    constexpr int kDropped = 23 - FractionBits;
     const std::uint32_t magnitude = bits & static_cast<Bits>(kSignBit - 1);
-    std::uint32_t result = magnitude << kDropped;
-    if constexpr (kBias != 127) {
-      result += static_cast<std::uint32_t>(127 - kBias) << 23;
+    std::uint32_t result = magnitude << kDroppedBits;
+    if constexpr (kBias != kFloatBias) {
+      result += static_cast<std::uint32_t>(kFloatBias - kBias) << kFloatFractionBits;
       constexpr float kSmallest = power_of_two(1 - kBias - FractionBits);
       const auto subnormal =
           std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude)) * kSmallest);
       result = select(magnitude < (1u << FractionBits), subnormal, result);
       if constexpr (HasInfinity) {
-        result = select(magnitude >= kExponentMask, 0x7f800000u | (magnitude << kDropped), result);
+        result = select(magnitude >= kExponentMask, kFloatInfinityBits | (magnitude << kDroppedBits), result);
       } else {
-        result = select(magnitude == kNanBits, 0x7fffffffu, result);
+        result = select(magnitude == kNanBits, kFloatNanBits, result);
       }
     }
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & kSignBit) << (31 - ExponentBits - FractionBits);

@@ -9,8 +9,8 @@ namespace busbw {
 /// Version, path and hash of a measured library.
 struct LibraryInfo {
   std::string version;  // "2.28.9"
-  std::string path;  // of the library file
-  std::optional<std::string> sha256;  // of the file, in hexadecimal; none if it could not be read
+  std::string path;     // path of the library file
+  std::optional<std::string> sha256;  // hash of the file, in hexadecimal; none if the file could not be read
 
   static auto members(auto& self) { return std::tie(self.version, self.path, self.sha256); }
 };

@@ -103,7 +103,9 @@ class MessageReader {
         value.resize(take_count(sizeof(Element)));
         copy_out(value.data(), value.size() * sizeof(Element));
       } else {
-        for (auto remaining = take_count(1); remaining > 0; --remaining) value.push_back(take<Element>());
+        constexpr std::size_t kMinElementBytes = 1;
+        const std::size_t count = take_count(kMinElementBytes);
+        for (std::size_t i = 0; i < count; ++i) value.push_back(take<Element>());
       }
     } else {
       static_assert(std::is_trivially_copyable_v<Value>);
@@ -112,17 +114,16 @@ class MessageReader {
   }
   template <class Value>
   void read(std::optional<Value>& value) {
-    // Any byte but 0 and 1 would be an invalid bool.
-    const auto has_value = take<std::uint8_t>();
-    if (has_value > 1) throw BrokenMessage();
-    if (has_value == 1) value = take<Value>();
+    const auto flag = take<std::uint8_t>();  // not a bool, because other values than 0 and 1 would be undefined
+    if (flag > 1) throw BrokenMessage();
+    if (flag == 1) value = take<Value>();
   }
   template <class First, class Second>
   void read(std::pair<First, Second>& pair) {
     read(pair.first);
     read(pair.second);
   }
-  /// Reads an element count, and checks it against the remaining bytes.
+  /// Reads an element count. Throws BrokenMessage if so many elements of `element_bytes` exceed the remaining bytes.
   std::size_t take_count(std::size_t element_bytes) {
     const auto count = take<std::size_t>();
     if (count > unread_.size() / element_bytes) throw BrokenMessage();

@@ -81,7 +81,7 @@ struct RunSettings {
   int device_implementation = 0;        // -D; 0: the library's own operation
   std::optional<int> device_cta_count;  // CTAs of -D's kernel; none without a kernel
   bool report_memory = false;           // -M
-  int rma_contexts = 0;                 // -H: puts in so many contexts; 0: the library's own operation
+  int rma_contexts = 0;                 // -H: number of contexts for puts; 0: the library's own operation
   std::string skew;                     // --skew; empty if absent
   std::string neighbor;                 // --with; empty if absent
   std::optional<LifecycleSettings> lifecycle;  // only of comm_ops
@@ -125,7 +125,7 @@ struct Statistics {
 struct WrongElement {
   int rank = 0;
   std::string place;  // "receive buffer", "guard after the send buffer", ...
-  std::int64_t index = 0;  // element counted from the start of that rank's result; negative before it
+  std::int64_t index = 0;  // element counted from the start of the rank's result; negative before the start
   std::string expected;  // value and bits: "3 (0x40400000)"
   std::string got;
 
@@ -189,11 +189,11 @@ struct SkewComparison {
 struct TogetherResult {
   std::optional<double> time_s = {};         // ranks combined as for time_s of the measurement
   std::optional<double> ratio_to_alone = {};  // time_s relative to that of the measurement
-  std::optional<double> device_time_s = {};  // none also without a device clock
+  std::optional<double> device_time_s = {};  // also missing without a device clock
   std::vector<std::vector<double>> rank_samples_s = {};  // [rank in group][iteration]
   double active_share = 0;  // part of the measured time with an unfinished operation of the neighbor, on the worst rank
   std::uint64_t neighbor_operations = 0;  // of each rank
-  std::optional<double> neighbor_time_s = {};  // of one of its operations, on the slowest rank; none if none ended
+  std::optional<double> neighbor_time_s = {};  // of one neighbor operation, on the slowest rank; none if none has ended
 };
 
 /// One placement of one row. Three times, per operation and combined over ranks by -a:
@@ -211,9 +211,9 @@ struct Measurement {
   std::vector<double> rank_times_s;  // [rank in group], per operation; `time_s` combines them
   std::vector<double> rank_device_times_s;  // [rank in group]; empty without device time
   std::vector<double> rank_launch_times_s;  // [rank in group]; empty if a call returns only after its operation
-  /// [rank in group]: start, in seconds after the start of the first rank. With the host clock it is the median over
-  /// iterations, with a device clock the value of the first iteration. Empty if unknown. With a device clock it is
-  /// known only if all ranks wait for each other.
+  /// [rank in group]: start, in seconds after the start of the first rank. With the host clock, the median over
+  /// iterations. With a device clock, the value of the first iteration, known only if all ranks wait for each other.
+  /// Empty if unknown.
   std::vector<double> rank_arrivals_s;
   std::vector<std::pair<double, double>> rank_arrival_bounds_s;  // [rank in group]: 95 % interval; empty if unknown
   std::vector<LateRank> late_ranks;  // usually empty
@@ -231,8 +231,8 @@ struct Measurement {
   std::vector<std::string> warnings;
 };
 
-/// Calls that one timer of nccl-tests' comm_ops_perf counts. They differ from those of a row: an all-reduce ends when
-/// the function returns, and calls on the parent communicator count too.
+/// Calls that one timer of nccl-tests' comm_ops_perf counts. A timer differs from a row: it ends an all-reduce when the
+/// function returns, and it also counts calls on the parent communicator.
 struct TimerCalls {
   std::string timer;  // "NCCL ncclCommSplit"; without a library the test and the call
   bool is_optional = false;  // shown only with -A
@@ -275,7 +275,6 @@ struct Row {
 /// Rows of all groups for one case (a size of a configuration), in group order; one row without NCCL_TESTS_SPLIT.
 using CaseRows = std::vector<Row>;
 
-/// Outcome of a run.
 struct RunEnd {
   int exit_code = 0;
   std::string reason;  // "completed", "interrupted", "wrong data", "rank lost or timed out", ...
@@ -287,7 +286,7 @@ struct RunEnd {
   /// "Out of bounds values".
   std::uint64_t wrong_result_count = 0;
   std::uint64_t wrong_elements = 0;  // over all rows
-  bool timed_out = false;  // -T ended it
+  bool timed_out = false;  // -T ended the run
   bool output_failed = false;  // an output could not be completed, so the exit code is not 0
   std::optional<double> average_busbw_bytes_per_s;  // none without rows with a busbw
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW

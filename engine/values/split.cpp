@@ -32,7 +32,6 @@ constexpr std::array<OperatorSpelling, 8> kSpellings{{
     {"/", Split::Op::divide},
 }};
 
-/// `upper_case_start` is in upper case.
 bool starts_with_ignoring_case(std::string_view text, std::string_view upper_case_start) {
   return text.size() >= upper_case_start.size() &&
          std::ranges::equal(text.substr(0, upper_case_start.size()), upper_case_start,
@@ -57,7 +56,7 @@ std::optional<std::uint64_t> parse_prefixed_number(std::string_view text) {
 
 constexpr std::uint64_t kMaxOperand = std::numeric_limits<int>::max();
 
-/// Operand of AND. Process numbers are ints, so higher bits have no effect. With other operators, they are an error.
+/// Operand of AND. Process numbers are ints, so higher bits have no effect. Other operators refuse such bits.
 int mask_of(std::uint64_t bits) { return static_cast<int>(bits & kMaxOperand); }
 
 }  // namespace
@@ -93,10 +92,12 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
     if (!starts_with_ignoring_case(*split, spelling.text)) continue;
     const auto operand =
         parse_prefixed_number(without_blanks_around(std::string_view(*split).substr(spelling.text.size())));
-    if (operand && spelling.op == Split::Op::bit_and) return {spelling.op, mask_of(*operand)};
+    if (!operand) break;
+    if (spelling.op == Split::Op::bit_and) return {spelling.op, mask_of(*operand)};
     const bool divides = spelling.op == Split::Op::modulo || spelling.op == Split::Op::divide;
-    if (operand && *operand <= kMaxOperand && !(divides && *operand == 0))
-      return {spelling.op, static_cast<int>(*operand)};
+    const bool divides_by_zero = divides && *operand == 0;
+    if (*operand > kMaxOperand || divides_by_zero) break;
+    return {spelling.op, static_cast<int>(*operand)};
   }
   throw UsageError(
       fmt::format("NCCL_TESTS_SPLIT={}: allowed: AND, OR, MOD or DIV (or & | % /) followed by a number, "

@@ -12,11 +12,11 @@
 namespace busbw {
 
 /// Makes calls with a time limit. A second thread ends the process after `limit_s`, or when a signal such as Ctrl-C is
-/// pending (SignalMask in common/os/signal_mask.hpp holds it back). The calling thread cannot do this, because a driver
-/// call may never return. Use it only while nothing is measured and no output is open.
+/// pending, which SignalMask (common/os/signal_mask.hpp) holds back. The calling thread cannot do this, because a
+/// driver call may never return. Use this class only while nothing is measured and no output is open.
 class CallWatchdog {
  public:
-  /// `on_failure` runs in the second thread just before the process ends, and may end it itself.
+  /// `on_failure` runs in the second thread just before the process ends. It may end the process itself.
   CallWatchdog(double limit_s, std::function<void(const Failure&)> on_failure)
       : limit_s_(limit_s), on_failure_(std::move(on_failure)) {}
 
@@ -29,7 +29,7 @@ class CallWatchdog {
   }
 
  private:
-  /// Runs the second thread until the call has returned.
+  /// Starts the second thread, and ends it when the call has returned.
   class Guard {
    public:
     Guard(const CallWatchdog& watchdog, const std::string& activity);

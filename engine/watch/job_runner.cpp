@@ -1,5 +1,5 @@
 // The calling thread watches the job: every tick, it handles signals, checks progress and reaps children. Ranks run in
-// other threads or processes. After an abort, ranks have a grace period; then threads are abandoned and children
+// other threads or processes. After an abort, ranks have a grace period. Then threads are abandoned, and children are
 // killed.
 #include "watch/job_runner.hpp"
 
@@ -59,7 +59,8 @@ class RankThreads {
   void join() {
     for (std::thread& thread : threads_) thread.join();
   }
-  /// Stops waiting for threads that do not end. The process must then end by _exit, because they still use its data.
+  /// Stops waiting for threads that do not end. These threads still use the process's data, so the process must end by
+  /// _exit.
   void abandon() {
     for (std::thread& thread : threads_) thread.detach();
   }
@@ -118,7 +119,7 @@ class JobMonitor {
   std::optional<Failure> failure() {
     auto failure = job_.failure();
     if (failure && failure->exit == ExitCode::rank_lost) {
-      if (!has_diagnosed_) diagnose();  // the ranks may end before check() sees that one was lost
+      if (!has_diagnosed_) diagnose();  // the ranks may end before check() sees that a rank was lost
       failure->details = details_;
       // Another failure may have been recorded first. A long message is recorded in part, so compare the beginning.
       failure->timed_out = !stall_message_.empty() && stall_message_.starts_with(failure->message);
@@ -155,7 +156,8 @@ class SignalMonitor {
     const auto interrupt = wait_for_interrupt(kTickMs);
     if (!interrupt) return;
     // Counts signals to this process only. An abort by another process is not a first signal.
-    if (std::exchange(has_received_signal_, true)) _exit(static_cast<int>(interrupt->exit()));
+    if (has_received_signal_) _exit(static_cast<int>(interrupt->exit()));
+    has_received_signal_ = true;
     job_.abort(interrupt->exit(), interrupt->what());
   }
 
@@ -221,18 +223,21 @@ class ChildProcesses {
   }
 
   bool is_running() const { return ended_count_ < pids_.size(); }
-  /// Exit code of process 0, which has finished the output. rank_lost if it died.
+  /// Exit code of process 0, which has finished the output. rank_lost if process 0 died.
   int process0_exit_code() const { return process0_exit_code_; }
 
   /// True while process 0 is stopped, as by SIGSTOP.
   bool is_process0_stopped() const { return !is_stopped_.empty() && is_stopped_.front(); }
 
-  /// Collects the exit statuses of ended processes, and aborts the job if one was lost. Notes stopped processes.
+  /// Collects the exit statuses of ended processes, and aborts the job if a process was lost. Also updates which
+  /// processes are stopped.
   void reap() {
     for (std::size_t process = 0; process < pids_.size(); ++process) {
+      const pid_t pid = pids_[process];
+      if (pid == 0) continue;
       int status = 0;
-      if (pids_[process] == 0 || waitpid(pids_[process], &status, WNOHANG | WUNTRACED | WCONTINUED) != pids_[process])
-        continue;
+      const bool has_changed = waitpid(pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == pid;
+      if (!has_changed) continue;
       is_stopped_[process] = WIFSTOPPED(status);
       if (WIFSTOPPED(status) || WIFCONTINUED(status)) continue;
       if (WIFSIGNALED(status))
@@ -277,11 +282,20 @@ class ChildProcesses {
   int process0_exit_code_ = static_cast<int>(ExitCode::rank_lost);
 };
 
+/// Kills the children that do not end after an abort. Children have their own grace period, and process 0 may then
+/// still diagnose the ranks and finish the output. So process 0 is killed last.
+void kill_children(ChildProcesses& children) {
+  children.wait_until(monotonic_s() + kGraceS);
+  children.send_from(/*first=*/1, SIGKILL);
+  children.wait_until(monotonic_s() + kDiagnosisLimitS);
+  children.send_from(/*first=*/0, SIGKILL);
+}
+
 /// Forks processes for the ranks, and watches them from the parent, which runs no rank.
 JobResult run_in_processes(LocalJob& job, const JobSettings& settings, const JobCallbacks& callbacks) {
   ChildProcesses children(job, settings, callbacks);
   SignalMonitor signal_monitor(job);
-  // Process 0 watches and diagnoses the ranks itself. This watchdog covers a process 0 that hangs or is stopped.
+  // Process 0 watches and diagnoses the ranks itself. This watchdog is for the case that process 0 hangs or is stopped.
   Watchdog watchdog(job, settings.limit_s, monotonic_s());
   AbortGracePeriod grace;
   bool has_continued = false;
@@ -290,14 +304,13 @@ JobResult run_in_processes(LocalJob& job, const JobSettings& settings, const Job
     signal_monitor.wait();
     const double delay_s = children.is_process0_stopped() ? 0 : kDiagnosisLimitS;
     if (const auto stall = watchdog.check_progress(monotonic_s(), delay_s)) job.abort(ExitCode::rank_lost, *stall);
-    // A stopped process would not see the abort. Process 0 must finish the output.
-    if (job.aborted() && !std::exchange(has_continued, true)) children.send_from(/*first=*/0, SIGCONT);
-    if (grace.is_over(job) && !std::exchange(has_killed, true)) {
-      // Children have their own grace period. Process 0 may then still diagnose the ranks and finish the output.
-      children.wait_until(monotonic_s() + kGraceS);
-      children.send_from(/*first=*/1, SIGKILL);
-      children.wait_until(monotonic_s() + kDiagnosisLimitS);
-      children.send_from(/*first=*/0, SIGKILL);
+    if (job.aborted() && !has_continued) {
+      children.send_from(/*first=*/0, SIGCONT);  // a stopped process would not see the abort
+      has_continued = true;
+    }
+    if (grace.is_over(job) && !has_killed) {
+      kill_children(children);
+      has_killed = true;
     }
   }
   if (const auto failure = job.failure()) return {static_cast<int>(failure->exit), failure->message};

@@ -14,8 +14,8 @@ namespace busbw {
 struct JobSettings {
   int processes = 1;
   int ranks_per_process = 1;
-  double limit_s = 0;  // maximum time without progress, see Watchdog
-  std::string collective = {};  // collective that the ranks run
+  double limit_s = 0;           // maximum time without progress, see Watchdog
+  std::string collective = {};  // collective that the ranks run, for messages
 };
 
 /// Work of the ranks and the end of the run.
@@ -33,7 +33,6 @@ struct JobCallbacks {
 /// Reports the current exception as the job's failure. Call from a catch block; the first failure is kept.
 void report_failure(Job& job, int rank);
 
-/// Result of a job.
 struct JobResult {
   int exit_code = 0;
   std::string message = {};  // for stderr; empty if the job has no message

@@ -22,10 +22,10 @@ std::string ranks_text(const Job& job, const std::vector<int>& ranks) {
   return text;
 }
 
-/// Returns the ranks that the others may wait for: all except those that the job has lost and continues without.
+/// Returns the ranks that other ranks may wait for: all except lost ranks without which the job continues.
 std::vector<int> awaited_ranks(const Job& job) {
   std::map<int, Loss> lost_ranks;
-  if (!job.failure()) lost_ranks = job.lost_ranks();  // otherwise a loss may have ended the job
+  if (!job.failure()) lost_ranks = job.lost_ranks();  // in a failed job, the others may have waited for a lost rank
   std::vector<int> ranks;
   for (int rank = 0; rank < job.ranks(); ++rank)
     if (rank == 0 || !lost_ranks.contains(rank)) ranks.push_back(rank);  // no job continues without rank 0

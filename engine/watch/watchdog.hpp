@@ -1,6 +1,6 @@
 #pragma once
-// Detects a stalled job: no rank makes a step (RankProgress::steps) for a time limit. Names the ranks that are behind
-// the others.
+// Detects a stalled job: no rank makes a step (RankProgress::steps) for a time limit. Names the ranks that the other
+// ranks wait for.
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +18,8 @@ class Watchdog {
   /// `limit_s`: maximum time without progress on any rank, starting at `now_s`.
   Watchdog(const Job& job, double limit_s, double now_s) : job_(job), limit_s_(limit_s), last_change_s_(now_s) {}
 
-  /// Checks the progress of all ranks. Returns a message if no rank made a step within the limit and `delay_s` more, in
-  /// which another watchdog may act first.
+  /// Checks the progress of all ranks. Returns a message if no rank made a step within the limit and `delay_s` more. In
+  /// this delay, another watchdog may act first.
   std::optional<std::string> check_progress(double now_s, double delay_s = 0);
 
  private:
@@ -31,8 +31,8 @@ class Watchdog {
   std::vector<std::uint64_t> last_steps_;
 };
 
-/// Lists the last operation that each rank issued, grouped by operation, without ranks that the job has lost and
-/// continues without. Empty if no rank has issued one.
+/// Lists the last operation that each rank issued, grouped by operation. Omits lost ranks if the job continues without
+/// them. Empty if no rank has issued an operation.
 std::string last_operations_text(const Job& job, const std::string& collective);
 
 }  // namespace busbw

@@ -89,15 +89,17 @@ ClientHandshake::HandshakeResult ClientHandshake::result_of(FrameKind kind, std:
     if (result.version != kWireVersion) result.kind = HandshakeResult::Kind::other_version;
     return result;
   }
-  if (kind == FrameKind::refused && body.empty()) result.kind = HandshakeResult::Kind::other_token;
-  const bool has_proof = (kind == FrameKind::welcome || kind == FrameKind::refused) && !body.empty();
-  if (!has_proof) return result;
+  if (kind != FrameKind::welcome && kind != FrameKind::refused) return result;
+  if (body.empty()) {
+    if (kind == FrameKind::refused) result.kind = HandshakeResult::Kind::other_token;
+    return result;
+  }
   try {
     const CheckedFrame frame = check_proof(token_, nonces_, kind, body);
     if (!frame.is_proved) return result;
     MessageReader reader(frame.body);
-    if (kind == FrameKind::welcome) return {HandshakeResult::Kind::welcome, reader.take_text(), {}};
-    return {HandshakeResult::Kind::refused, {}, unpack_failure(reader)};
+    if (kind == FrameKind::welcome) return {.kind = HandshakeResult::Kind::welcome, .host = reader.take_text()};
+    return {.kind = HandshakeResult::Kind::refused, .failure = unpack_failure(reader)};
   } catch (const BrokenMessage&) {
     return {};
   }
@@ -132,8 +134,8 @@ ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const s
                                                     const std::function<void()>& on_tick) {
   ClientHandshake handshake(token);
   channel.send(FrameKind::hello, handshake.hello());
-  // After a greeting, the server may count this client as joined. If this client then gave up, the server would report
-  // the process as lost. So the client waits for the whole limit.
+  // After a greeting, the server may count this client as joined, and would report its process as lost if the client
+  // gave up. So the client then waits for the whole limit.
   bool has_sent_greeting = false;
   const auto max_wait_ticks = [&] {
     return has_sent_greeting ? limit_ticks : std::min(kChallengeLimitTicks, limit_ticks);

@@ -43,11 +43,10 @@ class ClientHandshake {
   explicit ClientHandshake(std::string token);
   /// Returns the body of FrameKind::hello.
   Bytes hello() const;
-  /// Returns the body of FrameKind::greeting for a challenge. Throws BrokenMessage if the challenge is invalid, or if
-  /// it is the second challenge.
+  /// Returns the body of FrameKind::greeting for a challenge. Throws BrokenMessage if the challenge is invalid or the
+  /// second one.
   Bytes greeting(std::span<const std::byte> challenge, const ClientInfo& client);
 
-  /// Result of a handshake.
   struct HandshakeResult {
     enum class Kind {
       welcome,
@@ -57,12 +56,12 @@ class ClientHandshake {
       not_authenticated,  // not a busbw store, or a server without the token
     };
     Kind kind = Kind::not_authenticated;
-    std::string host;             // if welcome: host of process 0
+    std::string host = {};        // if welcome: host of process 0
     Failure failure{};            // if refused
     char version = kWireVersion;  // if other_version: the server's version
   };
-  /// Evaluates the server's last frame. Before the greeting, the result is `other_version` or `not_authenticated`.
-  /// After the greeting, a frame without a valid proof gives `other_token` or `not_authenticated`.
+  /// Returns the result that the server's last frame means. Before the greeting, the result is `other_version` or
+  /// `not_authenticated`. After the greeting, a frame without a valid proof gives `other_token` or `not_authenticated`.
   HandshakeResult result_of(FrameKind kind, std::span<const std::byte> body) const;
 
  private:

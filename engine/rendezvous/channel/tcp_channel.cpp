@@ -20,13 +20,9 @@ void TcpChannel::flush() {
         ::send(socket_.number(), output_.data() + sent_bytes_, output_.size() - sent_bytes_, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (sent <= 0) {
-      // The connection failed, usually because the peer closed it. Frames that the peer sent before can still be
-      // received, so `ended_` stays false.
-      output_.clear();
-      sent_bytes_ = 0;
-      return;
-    }
+    // The connection failed, usually because the peer closed it. Frames that the peer sent before can still be
+    // received, so `ended_` stays false.
+    if (sent <= 0) break;
     sent_bytes_ += static_cast<std::size_t>(sent);
   }
   output_.clear();

@@ -12,7 +12,6 @@
 
 namespace busbw {
 
-/// Version of the wire format.
 inline constexpr char kWireVersion = '4';
 
 /// First byte of a frame's body.
@@ -28,13 +27,13 @@ enum class FrameKind : std::uint8_t {
   heartbeat,  // client: progress of each local rank; server: empty reply
   abort,      // client: exit code and message
   failure,    // server: exit code and message
-  leave,      // client: its ranks have ended; server: empty reply, also to withdraw
-  withdraw,   // client: why its ranks cannot start; it leaves
+  leave,      // client: the process leaves, because its ranks have ended; server: empty reply, also to `withdraw`
+  withdraw,   // client: the process leaves, and the reason why its ranks cannot start
 };
 
 /// Bound for frames: a value of StoreState::kMaxValueBytes, with its key and the other fields.
 inline constexpr std::size_t kMaxFrameBytes = (std::size_t{1} << 20) + 4096;
-/// Bound for frames of clients that are not authenticated. It limits the memory that they can use.
+/// Bound for frames of clients that are not authenticated. It limits the memory that such clients can use.
 inline constexpr std::size_t kMaxGreetingBytes = 1024;
 /// Size of the length before each frame, in bytes.
 inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);

@@ -23,9 +23,9 @@ namespace busbw {
 namespace {
 
 constexpr std::string_view kPmi1 = "PMI-1";
-constexpr std::uint64_t kMaxDescriptor = 1'000'000;
+constexpr std::uint64_t kMaxDescriptor = 1'000'000;  // bound of PMI_FD, so that it fits into an int
 constexpr std::size_t kMaxLineBytes = 65536;
-/// Part of a value if the daemon does not state its maximum. MPICH has 1024.
+/// Longest value if the daemon does not state its maximum. MPICH's maximum is 1024.
 constexpr std::size_t kMinValueBytes = 64;
 /// The daemon's maximum includes a terminating zero byte.
 constexpr std::size_t kTerminatorBytes = 1;
@@ -52,14 +52,15 @@ class Pmi1Connection {
  public:
   Pmi1Connection(int descriptor, const StoreWait& wait) : descriptor_(descriptor), wait_(wait) {}
 
-  /// Sends a request and returns the reply. Its `cmd` must be `expected`. Throws EnvironmentError if the daemon
-  /// reports an error.
+  /// Sends a request and returns the reply. Throws EnvironmentError if the reply's `cmd` is not `expected`, or if its
+  /// result code `rc` reports an error.
   Reply request(const std::string& request_line, std::string_view expected) {
     send_line(request_line);
     const std::string line = receive_line();
     Reply reply = parse_reply(line);
-    const auto result = reply.find("rc");
-    if (reply["cmd"] != expected || (result != reply.end() && result->second != "0"))
+    const auto result_code = reply.find("rc");
+    const bool has_failed = result_code != reply.end() && result_code->second != "0";
+    if (reply["cmd"] != expected || has_failed)
       throw unusable_store_error(
           kPmi1, fmt::format("the launcher answered \"{}\", expected {}", printable_value(line), expected));
     return reply;
@@ -155,7 +156,7 @@ std::string share_text_over(int descriptor, int process, const std::string& text
     for (std::size_t part = 0; part < static_cast<std::size_t>(parts.value_or(0)); ++part)
       shared += get(part_key(part));
   }
-  // Without this, Hydra takes the end of the process for a failure of the job.
+  // Without this request, Hydra takes the end of the process for a failure of the job.
   daemon.request("cmd=finalize", "finalize_ack");
   return shared;
 }

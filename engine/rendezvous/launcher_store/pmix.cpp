@@ -27,17 +27,17 @@ constexpr const char* kSystemLibrary = "libpmix.so.2";
 constexpr const char* kLibraryVariable = "BUSBW_PMIX";
 constexpr const char* kKey = "busbw-process-0";
 
-/// Returns the PMIx library that a process has loaded. Empty if it has none, or if it belongs to another user.
+/// Returns the PMIx library that a process has loaded. Empty if the process has loaded none, or belongs to another
+/// user.
 std::string library_loaded_by(long pid) {
-  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));  // each line ends with the path of a mapped file, if any
   for (std::string line; std::getline(maps, line);)
-    if (const std::size_t path = line.find('/'); path != line.npos && line.find("/libpmix.so", path) != line.npos)
-      return line.substr(path);
+    if (line.find("/libpmix.so") != line.npos) return line.substr(line.find('/'));
   return {};
 }
 
 /// Returns files that may be the launcher's library, the best first. Versions of daemon and library must not differ by
-/// much, so the one of the daemon is preferred.
+/// much, so the library of the daemon precedes the system's.
 std::vector<std::string> candidate_libraries() {
   if (auto chosen = nonempty_variable(process_environment, kLibraryVariable)) return {*std::move(chosen)};
   std::vector<std::string> candidates;
@@ -48,7 +48,7 @@ std::vector<std::string> candidate_libraries() {
   return candidates;
 }
 
-/// Sets `function` to the library's function. Throws EnvironmentError if it has none.
+/// Sets `function` to the library's function `name`. Throws EnvironmentError if the library has no such function.
 template <class Function>
 void find_function(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
@@ -78,7 +78,7 @@ pmix::Functions open_library() {
   return functions;
 }
 
-/// Result of a function that calls back from a thread of the library. The callback owns a share of it, because the
+/// Result of a function that calls back from a thread of the library. The callback shares its ownership, because the
 /// library may call back after this process has stopped waiting.
 struct PendingResult {
   std::atomic<bool> is_done = false;
@@ -93,7 +93,7 @@ void finish(const SharedResult& result, pmix::Status status, std::string text) {
   result->is_done = true;
 }
 
-/// Callback context: a copy of the shared pointer, which the callback deletes.
+/// Returns the result in the context of a callback, and deletes the context, which is a copy of the shared pointer.
 SharedResult take_context(void* context) {
   const std::unique_ptr<SharedResult> owner(static_cast<SharedResult*>(context));
   return *owner;
@@ -106,12 +106,13 @@ void on_value_found(pmix::Status status, pmix::Value* value, void* context) {
   finish(take_context(context), status, is_text ? value->text : "");
 }
 
-/// This process as a client of the launcher's daemon. The destructor disconnects; without that, the launcher takes the
-/// end of the process for a failure of the job.
+/// This process as a client of the launcher's daemon. The destructor disconnects, because the launcher takes the end of
+/// a connected process for a failure of the job.
 class PmixClient {
  public:
   explicit PmixClient(const StoreWait& wait) : wait_(wait), functions_(open_library()) {
-    // PMIx_Init waits without limit for a daemon that is stopped, so it has a thread of its own, which may never end.
+    // PMIx_Init waits without limit for a daemon that is stopped. So it has a thread of its own, which may never end
+    // and shares the ownership of its results.
     const auto result = std::make_shared<PendingResult>();
     const auto own_process = std::make_shared<pmix::Process>();
     std::thread([init = functions_.Init, result, own_process] {
@@ -169,7 +170,7 @@ class PmixClient {
     return result->text;
   }
 
-  /// Waits until the result is there. Throws EnvironmentError if the function has failed.
+  /// Waits until `function` has called back. Throws EnvironmentError if the function has failed.
   void wait_for(const PendingResult& result, const char* function) const {
     for (int tick = 0; !result.is_done; ++tick) {
       wait_.on_tick();

@@ -1,6 +1,6 @@
 #pragma once
-// A text that process 0 shares with all processes of a job through the key-value store of their launcher. With it
-// `mpirun -H a,b all_reduce_perf` finds process 0 although no variable names its host.
+// A text that process 0 shares with all processes of a job through the key-value store of their launcher. The text is
+// the address of process 0, so `mpirun -H a,b all_reduce_perf` works although no variable names this address.
 #include <functional>
 #include <string>
 
@@ -14,8 +14,8 @@ struct StoreWait {
   std::function<void()> on_tick;  // called at least ten times a second; an exception ends the wait
 };
 
-/// Returns the `text` of process 0 in every process. Every process of the job must call it, once; the calls return
-/// when all processes have called. `text` is one word of letters and digits, and counts only in process 0.
+/// Returns the `text` of process 0 in every process. Every process of the job must call this function, once. The calls
+/// return when all processes have called. `text` is one word of letters and digits, and is ignored except in process 0.
 /// Throws EnvironmentError if the store is not available, and Error with ExitCode::rank_lost after the limit.
 std::string share_text(LauncherStore store, int process, const std::string& text, const StoreWait& wait);
 

@@ -50,17 +50,19 @@ bool is_of_this_user(const struct stat& status, const std::string& folder) {
   return fstat(own.number(), &own_status) == 0 && own_status.st_uid == status.st_uid;
 }
 
-/// Refreshes the client's cache of a folder by opening it. NFS caches failed lookups for up to a minute (acdirmax in
-/// nfs(5)), and opening a folder revalidates it unless it is mounted with nocto.
+/// Makes a new file in a folder visible on NFS, which caches failed lookups for up to a minute (acdirmax in nfs(5)).
+/// Opening a folder revalidates the cache, unless the mount has the option nocto. If the folder is missing too, opens
+/// its parent.
 void refresh_cached_folder(const std::string& folder) {
   const Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.is_open() || errno != ENOENT) return;
   const std::size_t slash = folder.find_last_of('/');
-  if (slash != std::string::npos && slash > 0) refresh_cached_folder(folder.substr(0, slash));
+  const bool has_parent = slash != std::string::npos && slash > 0;
+  if (has_parent) refresh_cached_folder(folder.substr(0, slash));
 }
 
-/// Reads a whole file. Nothing if it does not exist. Throws EnvironmentError if it belongs to another user, because
-/// anyone with access to the folder could have created it.
+/// Reads a whole file. Nothing if the file does not exist. Throws EnvironmentError if the file belongs to another user,
+/// because anyone with access to the folder could have created it.
 std::optional<Bytes> read_file(const std::string& folder, const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file.is_open()) {

@@ -1,6 +1,6 @@
 #pragma once
 // The address of process 0 in a folder that all processes see, for example on a shared file system. RendezvousPoint
-// publishes it in process 0 and reads it in the others.
+// publishes the address in process 0 and reads it in the other processes.
 #include <optional>
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace busbw {
 
-/// A file that only its owner can read; a file of another user is rejected.
+/// A file that only its owner can read. Process 0 calls `publish` and `withdraw`, the others call `read`.
 class AddressFile {
  public:
   explicit AddressFile(std::string folder);
@@ -16,7 +16,8 @@ class AddressFile {
   /// Creates the folder if it is missing, and the file with `address` in one step. Throws EnvironmentError if that
   /// fails, or if the file exists.
   void publish(const Bytes& address);
-  /// Returns the content of the file if it exists. Throws EnvironmentError if it cannot be read.
+  /// Returns the content of the file, or nothing if it does not exist yet. Throws EnvironmentError if it cannot be read
+  /// or belongs to another user.
   std::optional<Bytes> read() const;
   /// Removes the file if this object published it. Also removes the folder if this object created it and it is empty.
   void withdraw() noexcept;

@@ -1,5 +1,5 @@
-// State of every process of the job in process 0: absent, joined, left or lost. The server thread and other threads of
-// process 0 use the states. So every public function locks the mutex, and the private functions need a locked mutex.
+// States of the processes, messages about their ends, and the decision which end is a failure. Several threads of
+// process 0 use the tracker. So every public function locks the mutex, and the private functions need a locked mutex.
 #include "rendezvous/store/process_tracker.hpp"
 
 #include <fmt/format.h>
@@ -80,41 +80,44 @@ void ProcessTracker::lose_absent_processes(const std::vector<std::string>& hosts
     if (processes_[i].state == Process::State::absent) mark_lost(static_cast<int>(i), event);
 }
 
-/// Returns the host of each absent process, or nothing if `hosts` does not determine all of them.
+/// Returns the host of each absent process, or nothing if `hosts` does not determine all of them. `hosts` does if no
+/// process of a host with an absent process has joined, and only one host is absent or the hosts are in process order.
 std::map<int, std::string> ProcessTracker::hosts_of_absent(std::vector<std::string> hosts) const {
-  // The tracker's host names have no domain.
-  for (std::string& host : hosts) host.resize(std::min(host.find('.'), host.size()));
+  for (std::string& host : hosts) host = host.substr(0, host.find('.'));  // processes report names without a domain
   const bool are_distinct = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
   if (hosts.empty() || !are_distinct || processes_.size() % hosts.size() != 0) return {};
   const std::size_t per_host = processes_.size() / hosts.size();
-  std::vector<int> absent;
-  std::vector<std::string> silent_hosts = hosts;
-  bool is_in_order = true;  // the processes are in the order of `hosts`
+  std::vector<int> absent_processes;
+  std::vector<std::string> absent_hosts = hosts;  // hosts without a joined process
+  bool is_in_order = true;                        // the joined processes are in the order of `hosts`
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].state == Process::State::absent) {
-      absent.push_back(static_cast<int>(i));
+      absent_processes.push_back(static_cast<int>(i));
       continue;
     }
     const std::string& host = processes_[i].host;
     if (std::ranges::find(hosts, host) == hosts.end()) return {};  // the list has other names, such as addresses
-    std::erase(silent_hosts, host);
+    std::erase(absent_hosts, host);
     is_in_order = is_in_order && hosts[i / per_host] == host;
   }
-  if (absent.size() != silent_hosts.size() * per_host) return {};  // a host has started in part
-  if (silent_hosts.size() > 1 && !is_in_order) return {};
-  std::map<int, std::string> absent_hosts;
-  for (std::size_t i = 0; i < absent.size(); ++i) absent_hosts.emplace(absent[i], silent_hosts[i / per_host]);
-  return absent_hosts;
+  const bool are_hosts_complete = absent_processes.size() == absent_hosts.size() * per_host;
+  if (!are_hosts_complete) return {};  // on some host, only a part of the processes has joined
+  if (absent_hosts.size() > 1 && !is_in_order) return {};
+  std::map<int, std::string> host_by_process;
+  for (std::size_t i = 0; i < absent_processes.size(); ++i)
+    host_by_process.emplace(absent_processes[i], absent_hosts[i / per_host]);
+  return host_by_process;
 }
 
 std::map<int, Loss> ProcessTracker::lost_processes() const {
   const std::scoped_lock lock(mutex_);
   std::map<int, Loss> lost;
-  for (std::size_t i = 0; i < processes_.size(); ++i)
-    if (processes_[i].state == Process::State::lost)
-      lost.emplace(static_cast<int>(i),
-                   Loss{processes_[i].host.empty() ? fmt::format("unknown (process {})", i) : processes_[i].host,
-                        processes_[i].loss_message});
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    const Process& process = processes_[i];
+    if (process.state != Process::State::lost) continue;
+    const std::string host = process.host.empty() ? fmt::format("unknown (process {})", i) : process.host;
+    lost.emplace(static_cast<int>(i), Loss{host, process.loss_message});
+  }
   return lost;
 }
 
@@ -266,8 +269,11 @@ void ProcessTracker::mark_withdrawn(int process, const std::string& reason) {
 bool ProcessTracker::record_closed_connection(int process_number, bool is_control) {
   const std::scoped_lock lock(mutex_);
   Process& process = process_at(process_number);
-  if (!is_control && process.rank_connections-- > ranks_per_process_)
-    return false;  // each rank still has a connection: the closed one was left over from a retry
+  if (!is_control) {
+    --process.rank_connections;
+    const bool is_left_over_from_retry = process.rank_connections >= ranks_per_process_;
+    if (is_left_over_from_retry) return false;  // each rank still has a connection
+  }
   if (process.state != Process::State::joined) return false;
   mark_joined_lost(process_number, fmt::format("its connection closed before it ended; check its output, and the "
                                                "kernel log of {} for a cause such as lack of memory",
@@ -280,7 +286,9 @@ bool ProcessTracker::count_silent_tick() {
   const std::scoped_lock lock(mutex_);
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
-    if (process.state != Process::State::joined || ++process.silent_ticks <= silence_ticks_) continue;
+    if (process.state != Process::State::joined) continue;
+    ++process.silent_ticks;
+    if (process.silent_ticks <= silence_ticks_) continue;
     mark_joined_lost(static_cast<int>(i),
                      fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
                                  silence_ticks_ * kTickMs * 1e-3));

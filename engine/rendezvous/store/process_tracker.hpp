@@ -35,7 +35,6 @@ class ProcessTracker {
   /// unknown. The messages name the hosts of the absent processes only if `hosts` and the joined processes determine
   /// these hosts.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
-  /// Returns the lost processes.
   std::map<int, Loss> lost_processes() const;
   /// Returns the job's first failure, or nothing.
   std::optional<Failure> failure() const;
@@ -45,8 +44,8 @@ class ProcessTracker {
   /// Returns a message about a client that claims the number of a missing process and has another token. Empty if there
   /// was no such client. The client is not authenticated, so use the message only as a hint.
   std::string token_mismatch_message() const;
-  /// Returns a message about a client of another protocol version. Empty if there was no such client. This client is
-  /// not authenticated either, so this message is only a hint too.
+  /// Returns a message about a client of another protocol version. Empty if there was no such client. Also only a hint,
+  /// because the client is not authenticated.
   std::string version_mismatch_message() const;
   /// Returns the failure sent to the first client that has the job's token but other settings, for example another
   /// number of processes. Nothing if there was no such client. The refusal of a process that joins after its loss is
@@ -67,7 +66,6 @@ class ProcessTracker {
   void record_heartbeat(int process, MessageReader& reader);
   /// Records the phase of one rank of a process. Throws BrokenMessage if the message is invalid.
   void record_phase(int process, MessageReader& reader);
-  /// Records that a process has left the job.
   void mark_left(int process);
   /// Marks a process, which left the job before its ranks started, as lost. `reason`: why the process cannot start.
   void mark_withdrawn(int process, const std::string& reason);
@@ -79,7 +77,8 @@ class ProcessTracker {
 
  private:
   struct Process {
-    /// absent: has not joined yet; left: ended and said so; lost: ended or went silent without a message.
+    /// absent: has not joined yet; left: ended with a leave frame; lost: ended otherwise, went silent, withdrew or did
+    /// not join in time.
     enum class State { absent, joined, left, lost };
     State state = State::absent;
     bool is_refused = false;  // the process received a refusal

@@ -10,8 +10,6 @@
 namespace busbw {
 namespace {
 
-constexpr std::int64_t kMaxMembers = 1 << 24;  // far above any job, so that counts do not overflow
-
 /// Estimated memory of a key and its value, including the hash table's node.
 std::size_t entry_bytes(const std::string& key, std::size_t value_bytes) {
   constexpr std::size_t kNodeBytes = 64;
@@ -84,16 +82,22 @@ std::vector<StoreReply> StoreState::handle_request(std::uint64_t client, StoreRe
     case StoreRequest::Op::set: set(client, request, replies); break;
     case StoreRequest::Op::get: get({client, request.number, request.member}, request.key, replies); break;
     case StoreRequest::Op::barrier: arrive_at_barrier(client, request, replies); break;
-    case StoreRequest::Op::missing: {
-      MessageWriter missing;
-      if (const auto barrier = barriers_.find(request.key); barrier != barriers_.end())
-        for (std::size_t member = 0; member < barrier->second.has_arrived.size(); ++member)
-          if (!barrier->second.has_arrived[member]) missing.add(static_cast<std::int32_t>(member));
-      replies.push_back({client, request.number, StoreReply::Kind::done, missing.bytes()});
+    case StoreRequest::Op::missing:
+      replies.push_back({client, request.number, StoreReply::Kind::done, missing_members(request.key)});
       break;
-    }
   }
   return replies;
+}
+
+/// Returns the numbers of the members that have not arrived at a barrier. Empty if there is no such barrier.
+Bytes StoreState::missing_members(const std::string& key) const {
+  MessageWriter missing;
+  const auto barrier = barriers_.find(key);
+  if (barrier == barriers_.end()) return {};
+  const std::vector<bool>& has_arrived = barrier->second.has_arrived;
+  for (std::size_t member = 0; member < has_arrived.size(); ++member)
+    if (!has_arrived[member]) missing.add(static_cast<std::int32_t>(member));
+  return missing.bytes();
 }
 
 void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<StoreReply>& replies) {
@@ -134,14 +138,16 @@ void StoreState::get(const Waiter& waiter, const std::string& key, std::vector<S
 void StoreState::arrive_at_barrier(std::uint64_t client, const StoreRequest& request,
                                    std::vector<StoreReply>& replies) {
   BarrierState& barrier = barriers_[request.key];
-  if (barrier.has_arrived.empty()) {
+  const bool is_new = barrier.has_arrived.empty();
+  if (is_new) {
     barrier.has_arrived.resize(static_cast<std::size_t>(request.amount));
     bytes_ += entry_bytes(request.key, barrier.has_arrived.size() / 8);
     if (is_of_whole_job(barrier))
       for (const std::int32_t member : lost_members_) mark_arrived(barrier, member);
   }
   const auto member = static_cast<std::size_t>(request.member);
-  if (barrier.has_arrived.size() != static_cast<std::size_t>(request.amount) || barrier.has_arrived[member]) {
+  const bool is_count_equal = barrier.has_arrived.size() == static_cast<std::size_t>(request.amount);
+  if (!is_count_equal || barrier.has_arrived[member]) {
     replies.push_back({client, request.number, StoreReply::Kind::refused,
                        bytes_of(fmt::format("{}: member {} of {} arrived twice, or member counts differ", request.key,
                                             request.member, request.amount))});

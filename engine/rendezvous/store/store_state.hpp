@@ -2,8 +2,6 @@
 // Contents and waiting clients of the rendezvous store, without threads, sockets or clocks. TcpStoreServer passes
 // requests to it and delivers its replies.
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -15,8 +13,8 @@ namespace busbw {
 
 /// Request of a member to a store.
 struct StoreRequest {
-  /// `missing` asks for the members that have not arrived at a barrier. The others are the TcpStore functions of that
-  /// name.
+  /// `set`, `get` and `barrier` are the TcpStore functions of these names. `missing` asks for the members that have not
+  /// arrived at a barrier.
   enum class Op : std::uint8_t { set, get, barrier, missing };
   Op op = Op::get;
   std::uint32_t number = 0;  // request number, chosen by the member
@@ -46,17 +44,21 @@ class StoreState {
  public:
   static constexpr std::size_t kMaxKeyBytes = 256;
   static constexpr std::size_t kMaxValueBytes = std::size_t{1} << 20;
-  /// Bound for the estimated memory of all keys, values and waits. Requests beyond it are refused.
+  /// Bound for the estimated memory of all keys, values and waits. Requests beyond this bound are refused.
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
-  /// `max_members`: maximum number of members of a barrier.
-  explicit StoreState(std::int64_t max_members = 1 << 24) : max_members_(max_members) {}
+  /// Far above the number of ranks of any job, so that counts do not overflow.
+  static constexpr std::int64_t kMaxMembers = 1 << 24;
+
+  /// `max_members`: number of ranks of the job, which is the maximum number of members of a barrier.
+  explicit StoreState(std::int64_t max_members = kMaxMembers) : max_members_(max_members) {}
 
   /// Executes a request. Returns the replies that can be sent now: none if `client` must wait, the reply to `client`,
   /// or also replies to clients that waited for this request. `client` is any number that identifies a connection.
   std::vector<StoreReply> handle_request(std::uint64_t client, StoreRequest request);
-  /// Continues without the `count` members from `first` on: their keys that are not set get an empty value, and
-  /// barriers of all members do not wait for them. Returns the replies to clients that waited for them.
+  /// Continues without the `count` members from `first` on. Requests for keys that a lost member has not set get an
+  /// empty value, and barriers of the whole job do not wait for lost members. Returns the replies to clients that
+  /// waited for these members.
   std::vector<StoreReply> lose_members(std::int32_t first, std::int32_t count);
   /// Drops the waits of a client that has disconnected.
   void drop_client(std::uint64_t client);
@@ -68,7 +70,7 @@ class StoreState {
   struct Waiter {
     std::uint64_t client;
     std::uint32_t number;
-    std::int32_t member;  // that sets the key, or -1
+    std::int32_t member;  // see StoreRequest::member
   };
   struct Entry {
     Bytes value;
@@ -83,9 +85,10 @@ class StoreState {
   void set(std::uint64_t client, StoreRequest& request, std::vector<StoreReply>& replies);
   void get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& replies);
   void arrive_at_barrier(std::uint64_t client, const StoreRequest& request, std::vector<StoreReply>& replies);
-  /// Only at a barrier of the whole job do lost members count as arrived.
+  Bytes missing_members(const std::string& key) const;
+  /// True for a barrier of all ranks. Only there, member numbers are ranks, and lost ranks count as arrived.
   bool is_of_whole_job(const BarrierState& barrier) const { return std::ssize(barrier.has_arrived) == max_members_; }
-  /// Counts a lost member.
+  /// Counts a lost member as arrived, unless it arrived before its loss.
   static void mark_arrived(BarrierState& barrier, std::int32_t member);
   /// Answers the clients at a barrier if all its members have arrived. True if so: the caller must erase the barrier.
   bool answer_if_complete(const std::string& key, const BarrierState& barrier, std::vector<StoreReply>& replies);

@@ -20,8 +20,7 @@ Bytes require_value(StoreReply reply) {
                                      std::string_view(reason, reply.value.size())));
 }
 
-/// Error for a wait longer than `limit_s`. `missing` is the value in the reply to an Op::missing request for the same
-/// key.
+/// Error for a wait longer than `limit_s`. `missing`: value in the reply to an Op::missing request for the same key.
 Error wait_timeout_error(const StoreRequest& request, const Bytes& missing, double limit_s) {
   const std::string remedy = "check their processes and hosts, or raise the limit with -T";
   if (request.op != StoreRequest::Op::barrier)
@@ -45,7 +44,8 @@ std::uint32_t TcpStore::send(StoreRequest request) {
 }
 
 StoreReply TcpStore::wait_for_reply(const StoreRequest& request) {
-  for (double waited_s = 0;;) {
+  double waited_s = 0;
+  for (;;) {
     // Replies sent before the abort still count, because they may complete the last row.
     const bool aborted = callbacks_.aborted();
     const auto received = channel_.receive(aborted ? 0 : kTickMs);
@@ -106,7 +106,8 @@ std::vector<Bytes> TcpStore::get_all(std::span<const std::string> keys, std::spa
   }
   std::vector<Bytes> values(keys.size());
   while (!pending.empty()) {
-    StoreReply reply = wait_for_reply({.op = StoreRequest::Op::get, .key = keys[pending.begin()->second]});
+    const std::string& oldest_key = keys[pending.begin()->second];  // for the message of a timeout
+    StoreReply reply = wait_for_reply({.op = StoreRequest::Op::get, .key = oldest_key});
     const auto answered = pending.find(reply.number);
     if (answered == pending.end()) continue;
     values[answered->second] = require_value(std::move(reply));

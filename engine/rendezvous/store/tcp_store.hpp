@@ -1,6 +1,7 @@
 #pragma once
 // Client of the rendezvous store: a key-value store with which the members of a job communicate before the measurement,
-// and during it for all that is not measured. Each rank of a launched job has one, with its own connection.
+// and during the measurement for all that is not measured. Each rank of a launched job has a client with a connection
+// of its own.
 #include "rendezvous/channel/tcp_channel.hpp"
 #include "rendezvous/store/store_state.hpp"
 
@@ -12,13 +13,13 @@ struct StoreCallbacks {
   std::function<bool()> aborted;
   /// Receives the job's failure when the store reports it.
   std::function<void(const Failure&)> on_failure;
-  /// Receives the cause when the connection to the store is lost. Must abort the job before it returns.
+  /// Receives the cause when the connection to the store is lost. This callback must abort the job before it returns.
   std::function<void(const std::string&)> on_lost_store;
 };
 
-/// Keys and values shared by all members of a job; a member is a process or a rank. A call waits for its reply. After
-/// the longest wait it throws Error (ExitCode::rank_lost), which names the missing key or members. A call that waits
-/// throws JobAborted after an abort. Not thread-safe.
+/// Keys and values shared by all members of a job; a member is a process or a rank. Each call except report_phase()
+/// waits for the store's reply. After the longest wait, the call throws Error (ExitCode::rank_lost), which names the
+/// missing key or members. After an abort, the call throws JobAborted. Not thread-safe.
 class TcpStore {
  public:
   /// `channel` has completed the handshake. `limit_s`: longest wait in seconds.
@@ -34,10 +35,9 @@ class TcpStore {
   /// member that sets each key: if this member is lost and the job continues, the value is empty. Without `members`
   /// no value is empty for this reason.
   std::vector<Bytes> get_all(std::span<const std::string> keys, std::span<const int> members = {});
-  /// Returns when `members` members have called it with this key. `member` is the index of the caller, from 0 on. A key
-  /// is usable once.
+  /// Returns when `members` members have called `barrier` with this key. `member` is the index of the caller, from 0
+  /// on. A key is usable once.
   void barrier(const std::string& key, int member, int members);
-  /// Returns true if the job is aborted.
   bool aborted() const { return callbacks_.aborted(); }
   /// Sets the longest wait of later calls.
   void set_limit_s(double limit_s) { limit_s_ = limit_s; }

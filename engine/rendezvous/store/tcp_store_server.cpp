@@ -1,5 +1,5 @@
 // Event loop of the rendezvous store: accepts and authenticates connections, carries out their requests (StoreState),
-// tells the ProcessTracker which processes live, and sends the job's failure to all of them.
+// tells the ProcessTracker which processes live, and sends the job's failure to all clients.
 #include "rendezvous/store/tcp_store_server.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -22,9 +21,9 @@ namespace {
 constexpr int kMaxGreetingTicks = 10 * kTicksPerS;
 /// Connections beyond those of processes and ranks, for clients that are not authenticated yet or that reconnect.
 constexpr std::size_t kSpareConnections = 256;
-/// Bound for unread replies. A client beyond it is disconnected.
+/// Bound for unread replies to a client. A client with more unread bytes is disconnected.
 constexpr std::size_t kMaxUnsentBytes = StoreState::kMaxBytes + (std::size_t{16} << 20);
-/// Connections accepted before other clients are served again, so that a flood of connections cannot block them.
+/// Connections accepted before other clients are served again, so that a flood of connections cannot block these.
 constexpr int kMaxAcceptedAtOnce = 64;
 constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
 // epoll ids: the timer, the wake-up event, the listeners, then the connections.
@@ -190,7 +189,6 @@ void TcpStoreServer::broadcast_failure() {
   }
 }
 
-/// Receives the available bytes of a connection and handles the complete frames in them.
 void TcpStoreServer::read(std::uint64_t id) {
   for (;;) {
     const auto entry = connections_.find(id);
@@ -215,12 +213,16 @@ void TcpStoreServer::read(std::uint64_t id) {
   }
 }
 
-/// Reads the remaining frames of a process, from all its connections.
-void TcpStoreServer::read_from_process(int process) {
+/// Returns the ids of the open connections of a process.
+std::vector<std::uint64_t> TcpStoreServer::connections_of(int process) const {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, connection] : connections_)
     if (connection.is_authenticated && connection.process == process) ids.push_back(id);
-  for (const std::uint64_t id : ids) read(id);
+  return ids;
+}
+
+void TcpStoreServer::read_from_process(int process) {
+  for (const std::uint64_t id : connections_of(process)) read(id);
 }
 
 void TcpStoreServer::reject(std::uint64_t id) {
@@ -246,12 +248,10 @@ void TcpStoreServer::report_closed_connections() {
 }
 
 void TcpStoreServer::handle_lost_processes() {
-  if (tracker_.failure()) return wake();
+  if (tracker_.failure()) return wake();  // handle_events() then broadcasts the failure
   for (const auto& [process, loss] : tracker_.lost_processes()) {
-    std::vector<std::uint64_t> ids;  // of a process that is only silent and must not continue
-    for (const auto& [id, connection] : connections_)
-      if (connection.is_authenticated && connection.process == process) ids.push_back(id);
-    for (const std::uint64_t id : ids) close(id);
+    // A process that was only silent must not continue.
+    for (const std::uint64_t id : connections_of(process)) close(id);
     for (const StoreReply& reply :
          state_.lose_members(process * settings_.ranks_per_process, settings_.ranks_per_process))
       send_reply(reply);
@@ -264,24 +264,21 @@ void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> b
   Connection& connection = connections_[id];
   if (!connection.is_authenticated) return handle_handshake_frame(id, kind, body.subspan(1));
   switch (kind) {
-    case FrameKind::request: {
+    case FrameKind::request:
       if (connection.knows_failure) return;
       for (const StoreReply& reply : state_.handle_request(id, StoreRequest::unpack(body.subspan(1))))
         send_reply(reply);
       return;
-    }
     case FrameKind::phase: return tracker_.record_phase(connection.process, reader);
     case FrameKind::heartbeat:
       tracker_.record_heartbeat(connection.process, reader);
       return send(id, FrameKind::heartbeat, {});
     case FrameKind::abort: return abort(unpack_failure(reader));
-    case FrameKind::leave: {
+    case FrameKind::leave:
       if (!connection.is_control) throw BrokenMessage();
-      connection.closes_when_sent = true;
       tracker_.mark_left(connection.process);
-      broadcast_failure();  // send the failure before the leave frame closes the connection
+      broadcast_failure();  // before the answer, because the client stops to receive after the answer
       return send(id, FrameKind::leave, {});
-    }
     case FrameKind::withdraw:
       if (!connection.is_control) throw BrokenMessage();
       tracker_.mark_withdrawn(connection.process, reader.take_text());
@@ -293,14 +290,17 @@ void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> b
 
 void TcpStoreServer::handle_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body) {
   auto& handshake = connections_[id].handshake;
-  if (handshake && kind == FrameKind::greeting) return handle_greeting(id, ServerHandshake(*handshake), body);
-  if (handshake || kind != FrameKind::hello) throw BrokenMessage();
-  if (const char version = version_of_hello(body); version != kWireVersion) return reject_version(id, version);
+  const FrameKind expected_kind = handshake ? FrameKind::greeting : FrameKind::hello;
+  if (kind != expected_kind) throw BrokenMessage();
+  // handle_greeting() needs a copy, because it resets the connection's handshake.
+  if (handshake) return handle_greeting(id, ServerHandshake(*handshake), body);
+  const char version = version_of_hello(body);
+  if (version != kWireVersion) return reject_version(id, version);
   handshake.emplace(body);
   send(id, FrameKind::challenge, handshake->challenge());
 }
 
-/// Answers a client of another version with this version, so that both sides can report both, and rejects it.
+/// Rejects a client of another version. Sends this server's version first, so that both sides can report both versions.
 void TcpStoreServer::reject_version(std::uint64_t id, char version) {
   Connection& connection = connections_[id];
   const auto peer = remote_endpoint(connection.socket);
@@ -309,7 +309,7 @@ void TcpStoreServer::reject_version(std::uint64_t id, char version) {
   send(id, FrameKind::hello, version_mismatch_hello());
 }
 
-/// Authenticates a client and lets it join, or sends it the reason why it cannot join.
+/// Authenticates a client. Lets the client join, or sends the reason why it cannot join.
 void TcpStoreServer::handle_greeting(std::uint64_t id, const ServerHandshake& handshake,
                                      std::span<const std::byte> body) {
   const auto [client, knows_token] = handshake.read_greeting(settings_.token, body);
@@ -360,7 +360,7 @@ void TcpStoreServer::write(std::uint64_t id) {
   }
   connection.output.clear();
   connection.sent_bytes = 0;
-  if (connection.closes_when_sent && !connection.is_authenticated) return close(id);
+  if (connection.closes_when_sent) return close(id);
   set_watches_writable(connection, id, false);
 }
 

@@ -38,7 +38,6 @@ class TcpStoreServer {
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
-  /// Returns the states of all processes.
   const ProcessTracker& tracker() const { return tracker_; }
   /// Aborts the job and informs all clients.
   void abort(const Failure& failure) noexcept;
@@ -52,8 +51,8 @@ class TcpStoreServer {
     return tracker_.wait_until_all_left(ticks, also_absent);
   }
   /// Returns the number of rejected connections: wrong token, no greeting in time, another protocol or version, invalid
-  /// frames, or too many connections. Of wrong tokens, one per missing process is counted. Of other versions, one in
-  /// all is counted.
+  /// frames, or too many connections. Clients retry, so wrong tokens count once for each missing process, and other
+  /// versions count once.
   int rejected_connections() const { return rejected_connections_.load(); }
 
  private:
@@ -68,7 +67,7 @@ class TcpStoreServer {
     bool is_control = false;  // see ClientInfo
     int process = 0;
     bool knows_failure = false;     // the failure was sent to this client
-    bool closes_when_sent = false;  // close when `output` is sent, because the client is rejected or leaves
+    bool closes_when_sent = false;  // close when `output` is sent, because the client is rejected
     bool watches_writable = false;  // epoll reports when the connection is writable
   };
   struct ClosedConnection {
@@ -85,10 +84,11 @@ class TcpStoreServer {
   void read(std::uint64_t id);
   /// Reads and handles the available frames of all connections of a process.
   void read_from_process(int process);
+  std::vector<std::uint64_t> connections_of(int process) const;
   void write(std::uint64_t id);
   void close(std::uint64_t id);
   void report_closed_connections();
-  /// Informs the clients after a process was lost: the job has failed, or continues without it.
+  /// Informs the clients after the loss of a process: the job has failed, or continues without this process.
   void handle_lost_processes();
   void reject(std::uint64_t id);
   void handle_frame(std::uint64_t id, std::span<const std::byte> body);

@@ -13,18 +13,19 @@ inline constexpr bool kUnderThreadSanitizer = true;
 inline constexpr bool kUnderThreadSanitizer = false;
 #endif
 
-/// Counts arrivals. The last arrival increments the generation, which is the number of completed uses of the barrier;
-/// the other ranks wait for that. Writes before an arrival are visible to all ranks after the barrier: each arrival
-/// releases to the next one, and the last arrival releases to all waiting ranks.
+/// Counts arrivals. The generation is the number of completed uses of the barrier. The last arrival increments the
+/// generation, and the other ranks wait for the new generation. Writes before an arrival are visible to all ranks after
+/// the barrier: each arrival releases to the next one, and the last arrival releases to all waiting ranks.
 class Barrier {
  public:
-  /// Returns when `ranks` ranks have called it; all pass the same number. Throws JobAborted if `team`'s job is aborted
-  /// first.
+  /// Returns when `ranks` ranks have called this function; all pass the same `ranks`. Throws JobAborted if `team`'s job
+  /// is aborted first.
   void arrive_and_wait(int ranks, const Team& team) {
     // The generation cannot change before this rank arrives.
     const std::uint32_t generation = generation_.load(std::memory_order_relaxed);
     if constexpr (kUnderThreadSanitizer) tsan_arrivals_[generation % 2].fetch_add(1, std::memory_order_release);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(ranks)) {
+    const std::uint32_t arrived = arrived_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    if (arrived == static_cast<std::uint32_t>(ranks)) {
       arrived_.store(0, std::memory_order_relaxed);
       generation_.store(generation + 1, std::memory_order_release);
       return;

@@ -18,23 +18,23 @@ namespace busbw {
 struct Failure {
   ExitCode exit = ExitCode::good;
   std::string message;
-  std::vector<std::string> details = {};  // diagnosis of the ranks, only in the process that made it
+  std::vector<std::string> details = {};  // diagnosis of the ranks, only in the process that diagnosed
   bool timed_out = false;                 // -T ended the job; known only in the process that detected the stall
 };
 
 /// Loss of a process, and so of its ranks, that does not end the job.
 struct Loss {
-  std::string host;  // "unknown (process 3)" if it is not known
+  std::string host;  // "unknown (process 3)" if the host is not known
   std::string reason;
 };
 
 /// Progress of one rank. Each call of the rank's team adds steps, equally many in all ranks, and all ranks make the
-/// same calls. So the rank with the fewest steps is the one that the others wait for.
+/// same calls. So the other ranks wait for the rank with the fewest steps.
 struct RankProgress {
   Phase phase = Phase::rendezvous;
   std::uint64_t steps = 0;
   std::uint64_t operations = 0;       // number of issued operations
-  std::uint64_t operation_bytes = 0;  // size of the last one
+  std::uint64_t operation_bytes = 0;  // size of the last issued operation
 };
 
 /// All processes that one launcher starts for one run, or one process if there is no launcher.
@@ -51,17 +51,17 @@ class Job {
   /// Returns the reason for the abort, or nothing while the job is not aborted.
   virtual std::optional<Failure> failure() const = 0;
   virtual RankProgress progress(int rank) const = 0;
-  /// Returns the ranks of processes that are stopped (SIGSTOP), or silent in a launched job. Empty also if that is
-  /// unknown.
+  /// Returns the ranks of processes that are stopped (SIGSTOP), or silent in a launched job. Empty also if the states
+  /// of the processes are unknown.
   virtual std::vector<int> stopped_ranks() const { return {}; }
-  /// From now on, the loss of a process other than process 0 aborts the job, or does not. Call it in process 0. Ignored
-  /// by a job that every loss aborts.
+  /// Sets whether the job continues after a later loss of a process other than process 0. Call it in process 0. A job
+  /// on one host ignores it, because every loss aborts that job.
   virtual void tolerate_losses(bool /*is_tolerated*/) {}
-  /// Returns the ranks of lost processes. Empty also if that is unknown.
+  /// Returns the ranks of lost processes with the losses. Empty also if the losses are unknown.
   virtual std::map<int, Loss> lost_ranks() const { return {}; }
   /// Returns the rank's name for messages: "rank 3", with its host in a launched job.
   virtual std::string rank_name(int rank) const { return "rank " + std::to_string(rank); }
-  /// Returns `message` of a rank. In a launched job, the rank's name precedes it.
+  /// Returns `message` for people, in a launched job with the rank's name before it.
   virtual std::string with_rank_name(int /*rank*/, const std::string& message) const { return message; }
   /// True if this process sees the progress of all ranks. It must then detect a stall.
   virtual bool watches_all_ranks() const { return true; }

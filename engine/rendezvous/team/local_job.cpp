@@ -1,4 +1,5 @@
-// A job of one machine: its ranks, threads or forked processes, communicate through shared memory.
+// Memory layout of a job on one host, and its teams. Ranks are threads or forked processes. They exchange messages in
+// parts through mailboxes in the shared memory, with a barrier after each write and after each read.
 #include "rendezvous/team/local_job.hpp"
 
 #include <fmt/format.h>
@@ -23,19 +24,34 @@ constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
 
-/// Maximum number of splits from the team of all ranks to a team, plus 1.
+/// Number of team levels. The team of all ranks has level 0, and each split adds one level.
 constexpr std::size_t kTeamLevels = 4;
 
-/// Shared state of one rank. A team uses a barrier in the block of its first member: that of its level, because a team
-/// and its split may have the same first member. The mailbox holds the part of a message that other members read next.
+/// Shared state of one rank. A team uses a barrier in the block of its first member. Each level has a barrier of its
+/// own, because a team and its split may have the same first member. The mailbox holds the part of a message that other
+/// members read next.
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
-  std::atomic<pid_t> pid;  // of the rank's process; 0 before it has a team
+  std::atomic<pid_t> pid;  // of the rank's process; 0 before the rank has a team
   IssuedOperations issued;
-  std::array<Barrier, kTeamLevels> barriers;  // [number of splits from the team of all ranks]
-  std::uint64_t message_bytes;  // size of the whole message; during `split`, the color
+  std::array<Barrier, kTeamLevels> barriers;  // by level
+  int color;                                  // argument of `split`
+  std::uint64_t message_bytes;                // size of the whole message
   std::array<std::byte, kMailboxBytes> mailbox;
+
+  /// Puts the part of `message` from byte `offset` on into the mailbox. Does nothing after the end of the message.
+  void write_part(std::span<const std::byte> message, std::size_t offset) {
+    if (offset >= message.size()) return;
+    std::ranges::copy(message.subspan(offset, std::min(kMailboxBytes, message.size() - offset)), mailbox.begin());
+  }
+  /// Appends the part of the message from byte `offset` on, which is in the mailbox. Does nothing after the end of the
+  /// message.
+  void append_part(std::size_t offset, Bytes& message) const {
+    if (offset >= message_bytes) return;
+    const std::size_t part_bytes = std::min<std::size_t>(kMailboxBytes, message_bytes - offset);
+    message.insert(message.end(), mailbox.begin(), mailbox.begin() + part_bytes);
+  }
 };
 
 /// State of the whole job. The thread that changes `running` to `aborting` writes the failure, then sets `aborted`.
@@ -46,7 +62,7 @@ struct LocalJob::SharedState {
   std::array<char, kFailureMessageBytes> message;
 };
 
-/// Team of some or all ranks of the job, for use by one of them.
+/// One member's handle to a team of some or all ranks of the job.
 class LocalJob::LocalTeam final : public Team {
  public:
   LocalTeam(LocalJob& job, std::vector<int> members, int own_index, std::size_t level)
@@ -57,85 +73,80 @@ class LocalJob::LocalTeam final : public Team {
   bool aborted() const override { return job_.aborted(); }
 
   void enter(Phase phase) override {
-    RankBlock& own = job_.block(members_[own_index_]);
-    own.phase.store(static_cast<int>(phase), std::memory_order_relaxed);
-    own.steps.fetch_add(1, std::memory_order_relaxed);
+    own_block().phase.store(static_cast<int>(phase), std::memory_order_relaxed);
+    own_block().steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
   }
 
-  IssuedOperations& issued() override { return job_.block(members_[own_index_]).issued; }
+  IssuedOperations& issued() override { return own_block().issued; }
 
   void barrier() override {
-    RankBlock& first = job_.block(members_.front());
-    job_.block(members_[own_index_]).steps.fetch_add(1, std::memory_order_relaxed);
+    own_block().steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
     // If all members have arrived, the barrier passes even after a later abort: a rank may be lost just after the last
     // row.
-    first.barriers.at(level_).arrive_and_wait(size(), *this);
+    first_block().barriers.at(level_).arrive_and_wait(size(), *this);
   }
 
   std::vector<Bytes> gather(std::span<const std::byte> own_bytes) override {
     // The members exchange their messages in parts of kMailboxBytes, until the largest message is complete.
     std::vector<Bytes> messages(own_index_ == 0 ? members_.size() : 0);
-    RankBlock& own = job_.block(members_[own_index_]);
-    own.message_bytes = own_bytes.size();
+    own_block().message_bytes = own_bytes.size();
     std::uint64_t max_bytes = 0;  // size of the largest message
-    for (std::size_t offset = 0; offset == 0 || offset < max_bytes; offset += kMailboxBytes) {
-      if (offset < own_bytes.size())
-        std::ranges::copy(own_bytes.subspan(offset, std::min(kMailboxBytes, own_bytes.size() - offset)),
-                          own.mailbox.begin());
+    std::size_t offset = 0;
+    do {
+      own_block().write_part(own_bytes, offset);
       barrier();
       for (std::size_t member = 0; member < members_.size(); ++member) {
         const RankBlock& sender = job_.block(members_[member]);
         max_bytes = std::max(max_bytes, sender.message_bytes);
-        if (own_index_ == 0 && offset < sender.message_bytes) {
-          const std::size_t part_bytes = std::min<std::size_t>(kMailboxBytes, sender.message_bytes - offset);
-          messages[member].insert(messages[member].end(), sender.mailbox.begin(), sender.mailbox.begin() + part_bytes);
-        }
+        if (own_index_ == 0) sender.append_part(offset, messages[member]);
       }
       barrier();
-    }
+      offset += kMailboxBytes;
+    } while (offset < max_bytes);
     return messages;
   }
 
   Bytes broadcast(std::span<const std::byte> own_bytes) override {
-    RankBlock& first = job_.block(members_.front());
+    RankBlock& first = first_block();
     if (own_index_ == 0) first.message_bytes = own_bytes.size();
     Bytes received;
     std::uint64_t total_bytes = 0;
-    for (std::size_t offset = 0; offset == 0 || offset < total_bytes; offset += kMailboxBytes) {
-      if (own_index_ == 0 && offset < own_bytes.size())
-        std::ranges::copy(own_bytes.subspan(offset, std::min(kMailboxBytes, own_bytes.size() - offset)),
-                          first.mailbox.begin());
+    std::size_t offset = 0;
+    do {
+      if (own_index_ == 0) first.write_part(own_bytes, offset);
       barrier();
       total_bytes = first.message_bytes;
-      const std::size_t part_bytes =
-          offset < total_bytes ? std::min<std::size_t>(kMailboxBytes, total_bytes - offset) : 0;
-      received.insert(received.end(), first.mailbox.begin(), first.mailbox.begin() + part_bytes);
+      first.append_part(offset, received);
       barrier();
-    }
+      offset += kMailboxBytes;
+    } while (offset < total_bytes);
     return received;
   }
 
   std::unique_ptr<Team> split(int color) override {
-    job_.block(members_[own_index_]).message_bytes = static_cast<std::uint64_t>(color);
+    own_block().color = color;
     barrier();
     std::vector<int> group_members;
     int index_in_group = 0;
     for (std::size_t member = 0; member < members_.size(); ++member) {
-      if (job_.block(members_[member]).message_bytes != static_cast<std::uint64_t>(color)) continue;
+      if (job_.block(members_[member]).color != color) continue;
       if (static_cast<int>(member) == own_index_) index_in_group = static_cast<int>(group_members.size());
       group_members.push_back(members_[member]);
     }
-    barrier();
+    barrier();  // until then, no member may write its next color
     return std::make_unique<LocalTeam>(job_, std::move(group_members), index_in_group, level_ + 1);
   }
 
  private:
+  RankBlock& own_block() const { return job_.block(members_[own_index_]); }
+  RankBlock& first_block() const { return job_.block(members_.front()); }
+
   LocalJob& job_;
   std::vector<int> members_;  // ranks in the job
-  int own_index_;  // index into members_
-  std::size_t level_;  // number of splits from the team of all ranks
+  int own_index_;             // index into members_
+  std::size_t level_;         // number of splits from the team of all ranks
 };
 
 LocalJob::LocalJob(int ranks) : ranks_(ranks), mapped_bytes_(sizeof(SharedState) + ranks * sizeof(RankBlock)) {
@@ -181,8 +192,9 @@ std::vector<int> LocalJob::stopped_ranks() const {
   std::vector<int> stopped;
   for (int rank = 0; rank < ranks_; ++rank) {
     const pid_t pid = block(rank).pid.load(std::memory_order_relaxed);
-    if (const auto status = pid > 0 ? read_process_status(pid) : std::nullopt; status && status->is_stopped())
-      stopped.push_back(rank);
+    if (pid == 0) continue;
+    const auto status = read_process_status(pid);
+    if (status && status->is_stopped()) stopped.push_back(rank);
   }
   return stopped;
 }

@@ -1,8 +1,6 @@
 #pragma once
 // A job on one host: its ranks are threads of this process and of processes that it forks. They share the job's state
 // in an anonymous shared mapping, which is created before the first fork.
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

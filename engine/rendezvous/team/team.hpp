@@ -11,8 +11,9 @@
 
 namespace busbw {
 
-/// One member's handle to a team. A team is the ranks of a job, or of one group of it. All members must call `barrier`,
-/// `gather`, `broadcast` and `split` in the same order. Waits throw JobAborted after any rank has aborted the job.
+/// One member's handle to a team. A team is the ranks of a job, or of one group of the job. All members must call
+/// `barrier`, `gather`, `broadcast` and `split` in the same order. Waits throw JobAborted after any rank has aborted
+/// the job.
 class Team {
  public:
   virtual ~Team() = default;
@@ -20,14 +21,14 @@ class Team {
   virtual int rank() const = 0;
   /// Returns the number of members.
   virtual int size() const = 0;
-  /// Returns when all members have called it.
+  /// Returns when all members have called `barrier`.
   virtual void barrier() = 0;
-  /// Returns every member's bytes in rank order at member 0: no bytes of a lost member, if the job tolerates its loss.
-  /// Empty at other members.
+  /// At member 0, returns every member's bytes in rank order. The bytes of a lost member are empty, if the job
+  /// tolerates the loss. At other members, returns an empty list.
   virtual std::vector<Bytes> gather(std::span<const std::byte> own_bytes) = 0;
   /// Returns member 0's bytes at every member. `own_bytes` of other members are ignored.
   virtual Bytes broadcast(std::span<const std::byte> own_bytes) = 0;
-  /// Members that pass an equal color form a new team, ordered by rank. Returns the caller's.
+  /// Returns the new team of all members that pass the same color, in rank order.
   virtual std::unique_ptr<Team> split(int color) = 0;
   /// True after a rank or the watchdog has aborted the job.
   virtual bool aborted() const = 0;
@@ -39,8 +40,8 @@ class Team {
   virtual IssuedOperations& issued() = 0;
 };
 
-/// Returns every member's value in rank order at member 0: the default value of a lost member, if the job tolerates its
-/// loss. Empty at other members.
+/// At member 0, returns every member's value in rank order. A lost member has the default value, if the job tolerates
+/// the loss. At other members, returns an empty list.
 template <class Value>
 std::vector<Value> gather_values(Team& team, const Value& own_value) {
   std::vector<Value> values;
@@ -55,7 +56,8 @@ Value broadcast_value(Team& team, const Value& value) {
   return MessageReader(team.broadcast(MessageWriter().add(value).bytes())).template take<Value>();
 }
 
-/// Returns every member's value in rank order at every member. Throws BrokenMessage if member 0 sends another number.
+/// At every member, returns every member's value in rank order. Throws BrokenMessage if member 0 does not
+/// send one value per member.
 template <class Value>
 std::vector<Value> all_gather_values(Team& team, const Value& own_value) {
   auto values = broadcast_value(team, gather_values(team, own_value));

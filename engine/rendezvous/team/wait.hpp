@@ -12,10 +12,10 @@ namespace busbw {
 /// may need this core.
 inline constexpr int kPollsBeforeYield = 128;
 
-/// Number of yields, which take tens of milliseconds, before a waiting rank sleeps between its polls. A job that waits
+/// Number of yields before a waiting rank sleeps between its polls. They take tens of milliseconds. A job that waits
 /// for a request of `busbw find` must leave the cores to the search.
 inline constexpr int kYieldsBeforeSleep = 1 << 16;
-inline constexpr unsigned kSleepUs = 500;
+inline constexpr unsigned kSleepUs = 500;  // between two polls
 
 /// Tells the processor that this is a busy wait, so that a sibling thread gets more of the core.
 inline void pause_briefly() {
@@ -26,7 +26,7 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Polls `is_ready` and returns when it returns true. Throws JobAborted if the team is aborted first.
+/// Polls `is_ready` until it returns true. Throws JobAborted if the team is aborted first.
 template <class Condition>
 void wait_until(const Team& team, Condition is_ready) {
   for (int poll = 0; poll < kPollsBeforeYield; ++poll) {

@@ -7,12 +7,13 @@
 #include <string_view>
 
 #include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {
 
-/// Number of GPUs, as Slurm writes it: "8", "h100:8" or "h100:4,a100:4". The first one describes the node of this
-/// process.
+/// Variables with a number of GPUs, as Slurm writes it: "8", "h100:8" or "h100:4,a100:4". Of Slurm's variables, the
+/// first one describes the node of this process.
 constexpr const char* kCountVariables[]{"BUSBW_REQUESTED_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE",
                                         "SLURM_GPUS_PER_TASK", "SLURM_GPUS"};
 
@@ -22,7 +23,7 @@ bool names_gpus(std::string_view text) {
     const std::string_view entry = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), entry.size() + 1));
     const std::string_view count = entry.substr(entry.rfind(':') + 1);  // npos + 1 is 0
-    if (count.find_first_not_of("0123456789") == count.npos && count.find_first_not_of('0') != count.npos) return true;
+    if (parse_digits(count).value_or(0) > 0) return true;
   }
   return false;
 }

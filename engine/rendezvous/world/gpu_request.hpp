@@ -8,7 +8,7 @@
 namespace busbw {
 
 /// Returns the variable that requests GPUs, with its value: "SLURM_GPUS_ON_NODE=8". Nothing if no variable requests
-/// any. The first variable that is set decides: BUSBW_REQUESTED_GPUS of `busbw launch`, then those of a Slurm
+/// GPUs. The first variable that is set decides: BUSBW_REQUESTED_GPUS of `busbw launch`, then those of a Slurm
 /// allocation.
 std::optional<std::string> gpu_request(Environment environment);
 

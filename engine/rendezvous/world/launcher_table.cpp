@@ -1,8 +1,6 @@
 // One entry for each launcher: its variables, its daemons, and how its processes find process 0.
 #include "rendezvous/world/launcher_table.hpp"
 
-#include <fmt/format.h>
-
 #include "common/support/error.hpp"
 #include "rendezvous/world/slurm_step.hpp"
 #include "rendezvous/world/store_address.hpp"
@@ -10,7 +8,7 @@
 namespace busbw {
 namespace {
 
-/// Returns MASTER_PORT. If torchrun's agent listens there with a store for its workers, returns the next port.
+/// Returns MASTER_PORT. If torchrun's agent listens at this port with a store for its workers, returns the next port.
 int torchrun_port(Environment environment) {
   const auto port_text = environment("MASTER_PORT");
   if (!port_text)
@@ -19,8 +17,8 @@ int torchrun_port(Environment environment) {
         "BUSBW_RENDEZVOUS=tcp://HOST:PORT");
   const bool agent_listens = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   const int port = parse_port(*port_text, "MASTER_PORT");
-  return agent_listens ? parse_port(std::to_string(port + 1), "MASTER_PORT, plus 1 because torchrun listens there")
-                       : port;
+  if (!agent_listens) return port;
+  return parse_port(std::to_string(port + 1), "MASTER_PORT, plus 1 because torchrun listens there");
 }
 
 std::optional<LauncherStore> pmix_store(Environment environment) {

@@ -1,6 +1,6 @@
 #pragma once
 // Table of launchers and the environment variables in which they tell each process its rank and the job's size.
-// world.cpp reads it. To support another launcher, add an entry in launcher_table.cpp.
+// world.cpp reads this table. To support another launcher, add an entry in launcher_table.cpp.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,7 +48,7 @@ struct LauncherEntry {
   /// Key-value store of the launcher, if it offers one to this process.
   std::optional<LauncherStore> (*store_from)(Environment) = nullptr;
   /// Variable with the number of this launcher's agents, which start its processes. Null unless another launcher may
-  /// start these agents, as srun starts those of torchrun.
+  /// start these agents, as srun starts torchrun's agents.
   const char* agent_count = nullptr;
 };
 

@@ -33,16 +33,19 @@ std::optional<std::uint64_t> read_number(Environment environment, std::initializ
 /// Returns the number of tasks on the node with index `node`, or nothing if `text` is invalid. An example of `text` is
 /// "2(x3),1": two tasks on each of the first three nodes, one on the fourth.
 std::optional<int> parse_tasks_on_node(std::string_view text, std::uint64_t node) {
+  constexpr std::string_view kRepeatStart = "(x";
   std::uint64_t end_node = 0;  // index after the last node of the parts so far
   while (!text.empty()) {
     const std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), part.size() + 1));
-    const std::size_t repeat_start = part.find("(x");
+    const std::size_t repeat_start = part.find(kRepeatStart);
     const auto tasks = parse_digits(part.substr(0, repeat_start));
     std::optional<std::uint64_t> nodes = 1;
     if (repeat_start != part.npos) {
-      if (!part.ends_with(')')) return std::nullopt;
-      nodes = parse_digits(part.substr(repeat_start + 2, part.size() - repeat_start - 3));
+      std::string_view repeat = part.substr(repeat_start + kRepeatStart.size());
+      if (!repeat.ends_with(')')) return std::nullopt;
+      repeat.remove_suffix(1);
+      nodes = parse_digits(repeat);
     }
     if (!tasks || !nodes || *tasks > kMaxTasksOrNodes || *nodes > kMaxTasksOrNodes) return std::nullopt;
     end_node += *nodes;
@@ -51,8 +54,8 @@ std::optional<int> parse_tasks_on_node(std::string_view text, std::uint64_t node
   return std::nullopt;
 }
 
-/// Throws if a step spans several components of a heterogeneous job. Its node list is sorted over all components, so
-/// the first node need not run task 0.
+/// Throws if no component of a heterogeneous job contains all `nodes` of the step. The node list of such a step is
+/// sorted over all components, so the first node need not run task 0.
 void require_one_component(Environment environment, const std::vector<std::string>& nodes) {
   const std::uint64_t components = read_number(environment, {"SLURM_HET_SIZE"}).value_or(1);
   if (components < 2) return;

@@ -9,12 +9,12 @@
 
 namespace busbw {
 
-/// True if srun started this process, or an ancestor of it, as a task. False in a batch script, in salloc's shell and
+/// True if srun started this process or one of its ancestors as a task. False in a batch script, in salloc's shell and
 /// in an interactive step. There, Slurm's variables contain the task count for an srun that may be started later.
 bool is_slurm_task(Environment environment);
 
-/// Returns the number of the step's tasks on this node, or nothing if Slurm does not set it. Throws UsageError on
-/// invalid values.
+/// Returns the number of the step's tasks on this node, or nothing if Slurm does not state the number. Throws
+/// UsageError on invalid values.
 std::optional<int> slurm_local_size(Environment environment);
 
 /// Returns candidates for the host of task 0: the first node of the step, then the address of srun's host. The second

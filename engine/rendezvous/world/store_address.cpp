@@ -47,8 +47,9 @@ std::string require_host(std::string_view host, std::string_view variable) {
     return std::isalnum(letter) || letter == '-' || letter == '.' || letter == '_';
   };
   const std::string text(host);
-  if (text.empty() || text.size() > kMaxHostBytes ||
-      !(std::ranges::all_of(text, is_name_character) || is_ipv6_address(text)))
+  const bool has_valid_length = !text.empty() && text.size() <= kMaxHostBytes;
+  const bool is_name_or_ipv4 = std::ranges::all_of(text, is_name_character);
+  if (!has_valid_length || !(is_name_or_ipv4 || is_ipv6_address(text)))
     throw UsageError(fmt::format("{}: \"{}\" is not a host; allowed is a host's name or its IPv4 or IPv6 address",
                                  variable, printable_value(text)));
   return text;
@@ -61,15 +62,16 @@ StoreAddress parse_store_address(std::string_view text) {
     return FileStoreAddress{std::string(folder)};
   }
   if (!text.starts_with(kTcpScheme)) throw invalid_address_error(text);
-  std::string_view host = text.substr(kTcpScheme.size());
-  const std::size_t colon = host.rfind(':');
-  if (colon == host.npos) throw invalid_address_error(text);
-  const std::string_view port = host.substr(colon + 1);
-  host = host.substr(0, colon);
+  const std::string_view host_and_port = text.substr(kTcpScheme.size());
+  const std::size_t colon = host_and_port.rfind(':');
+  if (colon == host_and_port.npos) throw invalid_address_error(text);
+  const std::string_view port = host_and_port.substr(colon + 1);
+  std::string_view host = host_and_port.substr(0, colon);
   const bool has_brackets = host.starts_with('[') && host.ends_with(']') && host.size() >= 2;
   if (has_brackets) host = host.substr(1, host.size() - 2);
-  // Without brackets, the end of an IPv6 address is ambiguous.
-  if (has_brackets != (host.find(':') != host.npos)) throw invalid_address_error(text);
+  // Only IPv6 addresses have brackets. They need them, because the end of the address is ambiguous otherwise.
+  const bool is_ipv6 = host.find(':') != host.npos;
+  if (has_brackets != is_ipv6) throw invalid_address_error(text);
   const std::string setting = fmt::format("{}={}", kVariable, printable_value(text));
   return TcpStoreAddress{{require_host(host, setting)}, parse_port(port, setting)};
 }

@@ -48,12 +48,13 @@ std::string read_token_file(const std::string& path) {
   struct stat status{};
   if (!file.is_open() || fstat(file.number(), &status) != 0)
     throw UsageError(fmt::format("{}: {}; allowed is a readable file with the job's token", source, strerror(errno)));
+  constexpr mode_t kPermissionsMask = 07777;
   constexpr mode_t kOtherUsersMask = 077;  // permissions of group and others
   if (!S_ISREG(status.st_mode))
     throw UsageError(fmt::format("{} is not a regular file; allowed is one with the job's token", source));
   if ((status.st_mode & kOtherUsersMask) != 0)
     throw UsageError(fmt::format("{} is accessible to other users (mode {:04o}); run chmod 600 {}", source,
-                                 static_cast<unsigned>(status.st_mode & 07777), printable_value(path)));
+                                 static_cast<unsigned>(status.st_mode & kPermissionsMask), printable_value(path)));
   // A token of maximum length may end with a few line breaks. A full buffer means that the file is too long.
   constexpr std::size_t kMaxLineBreakBytes = 8;
   std::array<char, kMaxTokenBytes + kMaxLineBreakBytes> text;

@@ -1,5 +1,5 @@
-// Reads from a launcher's variables which process of which job this is, and how it reaches process 0. If several
-// launchers are nested, selects the one that started this process.
+// Reads from a launcher's variables which process of which job this is, and the address of process 0. If several
+// launchers are nested, selects the launcher that started this process.
 #include "rendezvous/world/world.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,8 @@ namespace {
 constexpr const char* kLauncher = "BUSBW_LAUNCHER";
 constexpr const char* kRendezvous = "BUSBW_RENDEZVOUS";
 constexpr const char* kJoinTimeout = "BUSBW_JOIN_TIMEOUT_S";
-constexpr std::string_view kNone = "none";
+constexpr std::string_view kNone = "none";          // value of BUSBW_LAUNCHER
+constexpr std::string_view kTorchrunNone = "none";  // TORCHELASTIC_RUN_ID of a job without a name
 constexpr std::string_view kAloneRemedy = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
 
 /// Name and text of an environment variable. The text is not empty.
@@ -46,8 +47,8 @@ struct NumericVariable : VariableSetting {
   int value = 0;
 };
 
-/// Returns the first of `variables` that is set, as a number. Throws UsageError if it is not a whole number from `min`
-/// on.
+/// Returns the first of `variables` that is set, as a number. Throws UsageError if its text is not a whole number from
+/// `min` on.
 std::optional<NumericVariable> read_number(Environment environment, const VariableNames& variables, int min = 0) {
   const auto setting = find_first_set(environment, variables);
   if (!setting) return std::nullopt;
@@ -93,7 +94,7 @@ LauncherClaim read_claim(Environment environment, const LauncherEntry& launcher)
   return claim;
 }
 
-/// Returns the launcher with the name in BUSBW_LAUNCHER. Throws UsageError if it is unknown.
+/// Returns the launcher with the name in BUSBW_LAUNCHER. Throws UsageError if the name is unknown.
 const LauncherEntry* find_launcher(std::string_view name) {
   const auto& table = launcher_table();
   const auto launcher = std::ranges::find(table, name, &LauncherEntry::name);
@@ -136,29 +137,40 @@ void reject_lone_process_in_allocation(Environment environment, const LauncherEn
       to_text(*count), printable_value(job_id->text), count->value, unit, launcher.start_remedy, kAloneRemedy));
 }
 
+/// Removes the claims for which `is_outer` is true, except the claim of `inner`. Adds a note for each removed claim
+/// that has another rank or size.
+template <class IsOuter>
+void drop_outer_claims(const LauncherEntry& inner, IsOuter is_outer, std::vector<LauncherClaim>& claims,
+                       std::vector<std::string>& notes) {
+  const LauncherClaim inner_claim = *std::ranges::find(claims, &inner, &LauncherClaim::launcher);
+  std::erase_if(claims, [&](const LauncherClaim& claim) {
+    if (claim.launcher == &inner || !is_outer(claim)) return false;
+    if (!claim.agrees_with(inner_claim))
+      notes.push_back(
+          fmt::format("{} started these processes within {}; the variables of the outer launcher count its daemons "
+                      "and are ignored",
+                      inner.title, claim.launcher->title));
+    return true;
+  });
+}
+
+bool is_daemon_of(const LauncherEntry& launcher, const Ancestor& ancestor) {
+  return std::ranges::find(launcher.daemons, ancestor.command) != launcher.daemons.end();
+}
+
 /// Removes claims of outer launchers, which started only the agents or daemons of an inner launcher. For example, a
 /// Slurm task may be an agent of torchrun or a daemon of mpirun.
 void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std::vector<LauncherClaim>& claims,
                           std::vector<std::string>& notes) {
-  const auto drop_outer_claims = [&](const LauncherEntry* launcher, const auto& is_outer) {
-    const LauncherClaim inner_claim = *std::ranges::find(claims, launcher, &LauncherClaim::launcher);
-    std::erase_if(claims, [&](const LauncherClaim& claim) {
-      if (claim.launcher == launcher || !is_outer(claim)) return false;
-      if (!claim.agrees_with(inner_claim))
-        notes.push_back(
-            fmt::format("{} started these processes within {}; the variables of the outer launcher count its daemons "
-                        "and are ignored",
-                        launcher->title, claim.launcher->title));
-      return true;
-    });
-  };
   // An outer launcher starts the agents of an inner launcher, and these agents start the processes. So a launcher is
   // the outer one if its number of processes equals the number of agents.
   for (const LauncherEntry& entry : launcher_table()) {
-    if (!entry.agent_count || std::ranges::find(claims, &entry, &LauncherClaim::launcher) == claims.end()) continue;
+    const bool has_claim = std::ranges::find(claims, &entry, &LauncherClaim::launcher) != claims.end();
+    if (!entry.agent_count || !has_claim) continue;
     const auto agents = read_number(environment, {entry.agent_count}, 1);
     if (!agents) continue;
-    drop_outer_claims(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
+    const auto starts_agents = [&](const LauncherClaim& claim) { return claim.size->value == agents->value; };
+    drop_outer_claims(entry, starts_agents, claims, notes);
   }
   // Several launchers may have daemons, such as mpirun in a Slurm step. The launcher with the nearest daemon among the
   // ancestors started this process.
@@ -166,8 +178,7 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
   if (std::ranges::count_if(claims, has_daemon) < 2) return;
   for (const Ancestor& ancestor : ancestors())
     for (const LauncherClaim& claim : claims)
-      if (std::ranges::find(claim.launcher->daemons, ancestor.command) != claim.launcher->daemons.end())
-        return drop_outer_claims(claim.launcher, has_daemon);
+      if (is_daemon_of(*claim.launcher, ancestor)) return drop_outer_claims(*claim.launcher, has_daemon, claims, notes);
 }
 
 /// Returns the claim of the launcher that BUSBW_LAUNCHER names. Throws UsageError if that launcher gives no rank and
@@ -209,7 +220,8 @@ std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*a
   std::vector<LauncherClaim> partial;
   for (const LauncherEntry& entry : launcher_table()) {
     const LauncherClaim claim = read_claim(environment, entry);
-    (claim.is_complete() ? complete : partial).push_back(claim);
+    auto& claims = claim.is_complete() ? complete : partial;
+    claims.push_back(claim);
   }
   // BUSBW_ variables are meant for this program, so they override those of other launchers.
   if (!complete.empty() && complete.front().launcher->name == "busbw") return complete.front();
@@ -229,12 +241,11 @@ std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*a
   return candidates.front();
 }
 
-/// Returns a text that identifies the job among the launcher's jobs. Empty if the launcher has no name for it.
+/// Returns a text that identifies the job among the launcher's jobs. Empty if the launcher gives the job no name.
 std::string job_identity(Environment environment, const LauncherEntry& launcher) {
   std::string identity;
   for (const char* variable : launcher.identity)
-    // torchrun calls a job without a name "none", which is no name here. BUSBW_LAUNCHER's value "none" is unrelated.
-    if (const auto setting = find_first_set(environment, {variable}); setting && setting->text != kNone)
+    if (const auto setting = find_first_set(environment, {variable}); setting && setting->text != kTorchrunNone)
       identity += fmt::format("-{}", setting->text);
   return identity.empty() ? identity : std::string(launcher.name) + identity;
 }
@@ -243,8 +254,7 @@ std::string job_identity(Environment environment, const LauncherEntry& launcher)
 /// process has no such ancestor.
 std::string daemon_identity(const LauncherEntry& launcher, Ancestors (*ancestors)()) {
   for (const Ancestor& ancestor : ancestors())
-    if (std::ranges::find(launcher.daemons, ancestor.command) != launcher.daemons.end())
-      return fmt::format("{}-{}-{}", launcher.name, ancestor.command, ancestor.pid);
+    if (is_daemon_of(launcher, ancestor)) return fmt::format("{}-{}-{}", launcher.name, ancestor.command, ancestor.pid);
   return {};
 }
 
@@ -254,6 +264,23 @@ struct JobAddress {
   std::string identity;  // job_identity or daemon_identity; empty if unknown
 };
 
+/// Returns the hosts at which process 0 may listen, from the launcher's variables. Empty if these do not name a host.
+std::vector<std::string> find_hosts(Environment environment, const LauncherClaim& claim,
+                                    std::optional<int> local_size) {
+  std::vector<std::string> hosts;
+  if (claim.launcher->hosts_from) {
+    hosts = claim.launcher->hosts_from(environment);
+  } else if (const auto host = find_first_set(environment, claim.launcher->host)) {
+    hosts = {require_host(host->text, host->variable)};
+  }
+  // PyTorchJob sets MASTER_ADDR=localhost for process 0, while the other processes connect from other nodes.
+  const bool is_localhost = hosts == std::vector<std::string>{"localhost"};
+  const bool has_processes_elsewhere =
+      local_size ? local_size != claim.size->value : environment("KUBERNETES_SERVICE_HOST").has_value();
+  if (is_localhost && has_processes_elsewhere && claim.rank->value == 0) return {"0.0.0.0"};
+  return hosts;
+}
+
 /// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables. Throws UsageError if no address is
 /// known.
 JobAddress find_job_address(Environment environment, const LauncherClaim& claim, std::optional<int> local_size,
@@ -262,17 +289,8 @@ JobAddress find_job_address(Environment environment, const LauncherClaim& claim,
   std::string identity = job_identity(environment, launcher);
   if (const auto text = environment(kRendezvous)) return {parse_store_address(*text), identity};
 
-  TcpStoreAddress address;
-  if (launcher.hosts_from) {
-    address.hosts = launcher.hosts_from(environment);
-  } else if (const auto host = find_first_set(environment, launcher.host)) {
-    address.hosts = {require_host(host->text, host->variable)};
-  }
+  const std::vector<std::string> hosts = find_hosts(environment, claim, local_size);
   const bool on_one_node = local_size == claim.size->value;
-  // PyTorchJob sets MASTER_ADDR=localhost for process 0, while the other processes connect from other nodes.
-  const bool is_localhost = address.hosts == std::vector<std::string>{"localhost"};
-  const bool has_processes_elsewhere = local_size ? !on_one_node : environment("KUBERNETES_SERVICE_HOST").has_value();
-  if (is_localhost && has_processes_elsewhere && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
   if (on_one_node && !launcher.daemons.empty()) {
     if (identity.empty()) identity = daemon_identity(launcher, ancestors);
     if (!identity.empty()) {
@@ -280,24 +298,22 @@ JobAddress find_job_address(Environment environment, const LauncherClaim& claim,
       return {TcpStoreAddress{{"127.0.0.1"}, port}, identity};
     }
   }
-  if (!address.hosts.empty() && launcher.port_from) {
-    address.port = launcher.port_from(environment);
-    return {address, identity};
-  }
+  if (!hosts.empty() && launcher.port_from) return {TcpStoreAddress{hosts, launcher.port_from(environment)}, identity};
   if (launcher.store_from)
     if (const auto store = launcher.store_from(environment)) return {LauncherStoreChoice{*store}, identity};
   throw UsageError(fmt::format("{} means {} processes, but the address of process 0 is unknown; {}",
                                to_text(*claim.size), claim.size->value, launcher.start_remedy));
 }
 
-/// Returns the number of processes on this node, if the launcher gives it.
+/// Returns the number of processes on this node, or nothing if the launcher does not state the number.
 std::optional<int> find_local_size(Environment environment, const LauncherEntry& launcher) {
   if (launcher.local_size_from) return launcher.local_size_from(environment);
   const auto size = read_number(environment, launcher.local_size, 1);
   return size ? std::optional(size->value) : std::nullopt;
 }
 
-/// Returns the hosts of a list, or nothing if it is not a host list: only a search needs them, for messages.
+/// Returns the hosts of a list. Empty if the list is invalid, which is no error, because the hosts are only for
+/// messages.
 std::vector<std::string> known_hosts(std::string_view list) {
   try {
     return expand_hostlist(list);
@@ -306,8 +322,7 @@ std::vector<std::string> known_hosts(std::string_view list) {
   }
 }
 
-/// Sets rank, size, node and hosts of this process. Returns the number of processes on this node, if the launcher gives
-/// it.
+/// Sets rank, size, node and hosts of this process. Returns the number of processes on this node as find_local_size().
 std::optional<int> read_process(Environment environment, const LauncherClaim& claim, World& world) {
   const LauncherEntry& launcher = *claim.launcher;
   world.launcher = launcher.name;
@@ -325,7 +340,7 @@ std::optional<int> read_process(Environment environment, const LauncherClaim& cl
                     local_rank ? to_text(*local_rank) : "process 0", world.local_size, world.size, launcher.title));
   if (const auto node = read_number(environment, launcher.node)) world.node = node->value;
   if (const auto list = find_first_set(environment, launcher.host_list)) world.hosts = known_hosts(list->text);
-  // The list does not say how many processes each host has, so they must have equally many.
+  // The list does not say how many processes each host has, so it is useful only if all hosts have equally many.
   if (local_size && static_cast<std::size_t>(*local_size) * world.hosts.size() != static_cast<std::size_t>(world.size))
     world.hosts.clear();
   world.join_limit_s = find_join_limit_s(environment);
@@ -369,9 +384,11 @@ World detect_world(Environment environment, Ancestors (*ancestors)()) {
   world.store = store;
   if (auto token = find_token(environment)) {
     world.token = *std::move(token);
-  } else if (std::holds_alternative<LauncherStoreChoice>(world.store)) {
-    // Process 0 shares a random token with its address.
-  } else if (!identity.empty()) {
+    return world;
+  }
+  // In a launcher's store, process 0 publishes a random token together with its address.
+  if (std::holds_alternative<LauncherStoreChoice>(world.store)) return world;
+  if (!identity.empty()) {
     world.token = identity;
     world.notes.push_back(
         fmt::format("The job's token is derived from {}'s name of the job: it separates jobs, but is not "

@@ -17,23 +17,24 @@ struct World {
   int size = 1;
   int local_rank = 0;                // index among the job's processes on this node; 0 if unknown
   int local_size = 1;                // processes on this node; if unknown, the least possible: local_rank + 1
-  std::optional<int> node;           // index of the node; nothing if the launcher does not give it
+  std::optional<int> node;           // index of the node; nothing if unknown
   std::string launcher = "none";     // LauncherEntry::name, or "none" if `size` is 1 without a launcher
   StoreAddress store;                // NoStore if `size` is 1
   std::string token;                 // empty: the store accepts every connection
   double join_limit_s = 60;          // time limit for all processes to join
-  std::vector<std::string> hosts;  // if known and with equally many processes each, in the order of the nodes
+  /// Hosts with equally many processes each, in the order of the nodes. Empty if unknown.
+  std::vector<std::string> hosts;
   std::vector<std::string> notes;  // for the output header
 };
 
-/// Detects this process's position from the environment. Calls `ancestors` in two cases: launchers are nested; or all
-/// processes are on one node and the launcher gives the job no name, and the ancestors then identify the job.
+/// Detects this process's position from the environment. Calls `ancestors` if launchers are nested. Also calls it if
+/// all processes are on one node and the launcher gives the job no name, because a daemon then identifies the job.
 /// Throws UsageError if variables are invalid or contradictory, or if the launcher started several processes but their
 /// ranks are unknown, so that each would run alone.
 World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);
 
-/// Returns BUSBW_JOIN_TIMEOUT_S, or the default of 60 s (600 s in a Kubernetes pod). Throws UsageError if it is
-/// invalid.
+/// Returns BUSBW_JOIN_TIMEOUT_S, or the default of 60 s (600 s in a Kubernetes pod). Throws UsageError if the variable
+/// is invalid.
 double find_join_limit_s(Environment environment);
 
 }  // namespace busbw
