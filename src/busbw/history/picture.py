@@ -22,9 +22,10 @@ def picture(trend: Trend, *, width: int) -> str:
     count = len(trend.names)
     if count < 3:
         return ""
+    width = min(width, MAX_WIDTH)
     runs_per_mark = math.ceil(2 * count / width)  # at least two columns per mark
     grouping = f", one mark per {runs_per_mark} runs" if runs_per_mark > 1 else ""
-    chart = Chart(f"speed in % of the usual{grouping}; |: change of level", min(width, MAX_WIDTH), HEIGHT)
+    chart = Chart(f"speed in % of the usual{grouping}; |: change of level", width, HEIGHT)
     for band in trend.bands:
         marks = list(_marks(band.scores, runs_per_mark))
         if marks:
