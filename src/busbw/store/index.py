@@ -58,7 +58,9 @@ CREATE INDEX series_by_kind ON series(collective, dtype);
 a run; points: one per measurement. `series.member` holds `Row.group`, the group of ranks ("group" is a word of SQL)."""
 
 _LOCK_LIMIT_S = 60
+"""Maximum wait for another process that updates the index."""
 _POLL_S = 0.05
+"""Interval between two attempts to take the lock."""
 _LOGS_PER_COMMIT = 200
 """Number of logs per commit. If the first indexing of a large store is killed, at most this work is lost."""
 
@@ -122,7 +124,7 @@ class Index:
         if not self.store.is_dir():
             return self._update_index(_connect(":memory:"))
         try:
-            with _hold_lock(self.store / LOCK):
+            with _hold_lock(self.store / LOCK):  # only for the update; queries need no lock
                 return self._open_index_file(rebuild=rebuild)
         except (OSError, sqlite3.OperationalError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -156,7 +158,7 @@ class Index:
 
 @contextmanager
 def _hold_lock(path: Path) -> Iterator[None]:
-    """Holds a lock for one process. The kernel releases it when the process ends, even if it is killed."""
+    """Holds the lock file, which one process at a time can lock. The kernel releases the lock of a killed process."""
     # O_NONBLOCK: if the path is a pipe, open must not wait for its other end.
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666), "rb") as lock:
         deadline_s = time.monotonic() + _LOCK_LIMIT_S
