@@ -88,7 +88,7 @@ def _group_line(layout: Sequence[tuple[Column, int]]) -> str:
 
 
 def _full_width(column: Column) -> int:
-    return max(cell_len(column.name), *(cell_len(cell.text) for cell in column.cells), 0)
+    return max(map(cell_len, [column.name, *(cell.text for cell in column.cells)]))
 
 
 def _total_width(widths: Sequence[int]) -> int:
