@@ -38,8 +38,8 @@ def search_flows(options: FindOptions) -> int:
     """Measures flows, prints and keeps the result, and returns the exit code.
 
     Raises:
-        BusbwError: No round could be measured. Or the search found no lost part and ended early by an error, or the
-            record could not be ended. In these two cases the result so far is printed before.
+        BusbwError: No round could be measured. Or an error ended the search, which had found no lost part. Or the
+            record could not be ended. In the last two cases, the result so far is printed before.
     """
     system = _system(options)
     attachments = read_attachments(options.topology) if options.topology is not None else []
