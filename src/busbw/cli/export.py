@@ -63,13 +63,13 @@ def export(
     A FOLDER stands for all runs and logs in it. junit and prometheus contain the verdicts of `busbw check`.
     """
     exporter = EXPORTERS[format_name]
-    options = {
+    is_set_by_option = {
         "--reference": reference_name is not None,
         "--system": system_name != "auto",
         "--nics": nics is not None,
         "--sharp": sharp,
     }
-    _require_verdicts(format_name, [option for option, is_set in options.items() if is_set])
+    _require_verdicts(format_name, [option for option, is_set in is_set_by_option.items() if is_set])
     if is_redacted and reference_name is not None:
         raise UsageError("--redact and --reference exclude each other", remedy="remove one of them")
     if output is None and format_name == "parquet" and sys.stdout.isatty():
@@ -105,7 +105,7 @@ def export(
 
 
 def _without_figures(configuration: JudgedConfiguration) -> JudgedConfiguration:
-    """Removes what no exporter writes."""
+    """Removes the parts of a verdict that no exporter writes, which saves space in the file of verdicts."""
     verdict = replace(configuration.verdict, bands=())
     return replace(configuration, expectation=None, verdict=verdict)
 
