@@ -116,7 +116,7 @@ class Progress:
         with suppress(BrokenPipeError):
             self._live.stop()
 
-    def line(self, line: bytes) -> None:
+    def print_line(self, line: bytes) -> None:
         """Shows a line of the engine's stdout, with its newline. Clears the waiting status."""
         self._status = ""
         if self._shares_stdout:
@@ -129,7 +129,7 @@ class Progress:
         """Shows a message for stderr above the line of progress."""
         self._console.print(Text(text), soft_wrap=True)
 
-    def status(self, text: str) -> None:
+    def set_status(self, text: str) -> None:
         """Sets a waiting status that replaces the line of progress. An empty text clears it."""
         self._status = text
 
