@@ -83,7 +83,9 @@ class _Replacements:
 
     def __init__(self, logs: Sequence[Log]) -> None:
         self._by_kind: dict[str, dict[str, str]] = {}
+        """Replacements by kind and name, so that a name is replaced in the same way everywhere."""
         self._replacement_by_name: dict[str, str] = {}
+        """Replacements of the names that are also replaced within texts."""
         hosts: dict[str, None] = {}
         environments: list[dict[str, str]] = []
         for log in logs:
