@@ -57,18 +57,16 @@ def launched_command(
         if isinstance(option, click.Option) and not option.hidden and option.expose_value
     ]
     own_values = {
-        option.name or "": fixed_values[option.name] for option in launcher_options if option.name in fixed_values
+        _name(option): fixed_values[_name(option)] for option in launcher_options if _name(option) in fixed_values
     }
     options = [each for each in own_parameters if each.name in passed_on]
     folder_options = [folder_option] if folder_option else []
     export_options = [each for each in own_parameters if each.opts[0] in exports]
 
     def start(**values: Any) -> int:
-        folder = values[folder_option.name or ""] if folder_option else None
-        words = {
-            each.name or "": _option_words(each, values.pop(each.name or "")) for each in (*options, *folder_options)
-        }
-        export_paths = {each.opts[0]: values.pop(each.name or "") for each in export_options}
+        folder = values[_name(folder_option)] if folder_option else None
+        words = {_name(each): _option_words(each, values.pop(_name(each))) for each in (*options, *folder_options)}
+        export_paths = {each.opts[0]: values.pop(_name(each)) for each in export_options}
         words[ALSO_JSON] = ["--also-json"] if any(export_paths.values()) else []
         if values.get("detach") and (folder or words[ALSO_JSON]):
             raise UsageError("--detach ends before there are files to write", remedy="remove it, or their options")
@@ -101,9 +99,14 @@ def refuse_options_before(context: click.Context) -> None:
         UsageError: There is one.
     """
     for parameter in context.command.params:
-        if context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE:
+        if context.get_parameter_source(_name(parameter)) is click.core.ParameterSource.COMMANDLINE:
             option = parameter.opts[-1]
             raise UsageError(f"{option} is before {context.invoked_subcommand}", remedy="put it after, or remove it")
+
+
+def _name(parameter: click.Parameter) -> str:
+    """Returns the key of a parameter in the values of its command."""
+    return parameter.name or ""
 
 
 def _option_words(option: click.Parameter, value: Any) -> list[str]:
@@ -114,5 +117,6 @@ def _option_words(option: click.Parameter, value: Any) -> list[str]:
         return [option.opts[0]]
     if isinstance(value, tuple):
         return [word for single_value in value for word in _option_words(option, single_value)]
-    # Process 0 runs in another folder.
-    return [option.opts[0], str(value.absolute() if isinstance(value, Path) else value)]
+    if isinstance(value, Path):
+        value = value.absolute()  # process 0 runs in another folder
+    return [option.opts[0], str(value)]
