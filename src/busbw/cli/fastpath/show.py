@@ -93,15 +93,13 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
     names = (_MODE_VARIABLE, *variables.values(), METHOD_VARIABLE, _MEMORY_VARIABLE)
     settings = {name: environment[name] for name in names if environment.get(name)}
     valid = {name: value for name, value in settings.items() if _is_valid(name, value)}
-    has_invalid = len(valid) < len(settings)
-    if has_invalid:
+    invalid = {name: value for name, value in settings.items() if name not in valid}
+    if invalid:
         for name, value in valid.items():
             if name != _MEMORY_VARIABLE:
                 yield f"{name}={value}"
-        effect = "the table is not used, because this value is invalid and switches the fast path off"
-        for name, value in settings.items():
-            if name not in valid:
-                yield f"{name}={value}: {effect}"
+        for name, value in invalid.items():
+            yield f"{name}={value}: the table is not used, because this value is invalid and switches the fast path off"
         return
     common_mode = settings.get(_MODE_VARIABLE, "on")
     mode_by_collective = {collective: settings.get(variable, common_mode) for collective, variable in variables.items()}
