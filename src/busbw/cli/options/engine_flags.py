@@ -137,7 +137,7 @@ def sweep_flags(collective: str, flags: set[str]) -> tuple[str, ...]:
 def parse_count(flag: str, words: Sequence[str]) -> int:
     """Returns the last value of a counting flag such as -t, or 1 if the words lack the flag.
 
-    An invalid number counts as 1: the engine refuses it later with an error message.
+    An invalid number, such as 0, counts as 1: the engine refuses it later with an error message.
     """
     spellings = {flag} | {long for long, short in _SHORT_NAMES.items() if short == flag}
     count = 1
@@ -149,5 +149,6 @@ def parse_count(flag: str, words: Sequence[str]) -> int:
             text = word[len(flag) :]
         else:
             continue
-        count = int(text) if text.isascii() and text.isdigit() else 1
+        is_number = text.isascii() and text.isdigit()
+        count = max(1, int(text)) if is_number else 1
     return count
