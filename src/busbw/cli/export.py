@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -87,16 +88,17 @@ def export(
     exported_logs = redact_all(logs) if is_redacted else logs
     verdicts = StoredSequence(JudgedConfiguration)  # a long log has too many for memory
     if exporter.HAS_VERDICTS:
-        run_system = find_system(system_name)
-        replacement_nics = parse_nics(nics) if nics is not None else None
-        selection = select_reference(reference_name)
+        judge = partial(
+            judge_configurations,
+            system=find_system(system_name),
+            nics=None if nics is None else parse_nics(nics),
+            sharp=sharp,
+            selection=select_reference(reference_name),
+        )
         judged_logs = map(with_expectation_fields, exported_logs, logs) if is_redacted else logs
         with activity("judging"):
             for log in judged_logs:
-                configurations = judge_configurations(
-                    log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
-                )
-                verdicts.extend(map(_without_figures, configurations))
+                verdicts.extend(map(_without_figures, judge(log)))
     with temporary_file() as file:
         with activity(f"writing {format_name}"), temporary_file_errors():
             exporter.write(exported_logs, file, verdicts)
