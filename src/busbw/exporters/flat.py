@@ -163,6 +163,7 @@ class _GroupCache:
 def _columns(
     log: Log, table_number: int, table: Table, rows: Sequence[Row], groups: _GroupCache
 ) -> dict[str, list[Any]]:
+    """Returns the columns for some rows of a table."""
     figures = [figure for row in rows for figure in row.figures.values()]
     row_of_each_figure = [row for row in rows for _ in row.figures]
     all_stats = [figure.stats for figure in figures]

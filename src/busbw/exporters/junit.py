@@ -119,7 +119,7 @@ def _measurement_case(table: Table, row: Row, placement: Placement, figure: Figu
         name_parts.append(f"group {row.group}")
     if row.cycle:
         name_parts.append(f"cycle {row.cycle}")
-    # Of PLACEMENT_WORDS, "unstated" is empty.
+    # The word of an unstated placement is empty.
     case = ElementTree.Element("testcase", classname=class_name, name=" ".join(filter(None, name_parts)))
     if figure.time_us is not None:
         case.set("time", f"{figure.time_us / 1e6:.9f}")

@@ -118,6 +118,6 @@ def exit_code_of(result: Result, condition: Condition | None = None) -> int:
     # Users other than root cannot run all checks.
     without_root = {check.name for check in all_checks() if not check.needs_root}
     required = condition.names if condition.has_names_only else without_root | condition.names
-    required |= {ALL_CHECKS}  # a node that no check could examine
+    required |= {ALL_CHECKS}  # a node without a record, or a log without messages
     is_undecided = any(missing.check in required for missing in result.could_not_check)
     return ExitCode.ENVIRONMENT if is_undecided else ExitCode.GOOD
