@@ -101,27 +101,28 @@ def run_session(
 ) -> tuple[Comparison, SessionState]:
     """Runs an A/B session, with its progress on stderr, and returns its comparison and final state."""
     with live_line() as draw:
-        session = Session(
-            measurement,
-            sides,
-            rules,
-            on_progress=lambda state: draw(_progress_text(state, session)),
-        )
+
+        def show(state: SessionState) -> None:
+            draw(_progress_text(state, session.seconds_left))
+
+        session = Session(measurement, sides, rules, on_progress=show)
         return session.run(), session.state
 
 
-def _progress_text(state: SessionState, session: Session) -> str:
-    remaining_s = session.seconds_left
-    time_left = "" if remaining_s is None else f", at most {remaining_s:.0f} s left"
-    is_measuring_noise = not state.quadruples and len(state.noise_quadruples) < FIRST_LOOK
-    finished_count = len(state.noise_quadruples if is_measuring_noise else state.quadruples)
-    return f"{state.activity}: quadruple {finished_count + 1}{time_left}"
+def _progress_text(state: SessionState, seconds_left: float | None) -> str:
+    time_left = "" if seconds_left is None else f", at most {seconds_left:.0f} s left"
+    # The noise, if it is measured, takes the first FIRST_LOOK quadruples. Otherwise its list stays empty.
+    is_noise_complete = len(state.noise_quadruples) >= FIRST_LOOK
+    quadruples = state.quadruples if state.quadruples or is_noise_complete else state.noise_quadruples
+    return f"{state.activity}: quadruple {len(quadruples) + 1}{time_left}"
 
 
 def default_flags(flag_names: set[str]) -> tuple[str, ...]:
-    """Returns engine flags for the ranks and sizes, if the flags of the user do not set them."""
-    size_flags = flag_names & {"-b", "-e", "-f", "-i", "--sizes"}
-    if not size_flags:
+    """Returns the engine flags for ranks and sizes that the user's flags do not set."""
+    sets_step = bool(flag_names & {"-f", "-i", "--sizes"})
+    sets_size = sets_step or bool(flag_names & {"-b", "-e"})
+    if not sets_size:
         return (*rank_flags(flag_names), *_DEFAULT_SIZE_FLAGS)
-    factor = () if flag_names & {"-f", "-i", "--sizes"} else ("-f", "2")
-    return (*rank_flags(flag_names), *factor)
+    if not sets_step:
+        return (*rank_flags(flag_names), "-f", "2")
+    return rank_flags(flag_names)

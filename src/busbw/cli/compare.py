@@ -49,7 +49,7 @@ def compare(
     """
     if b is not None and variants:
         raise UsageError("--variants: takes one log, got two", remedy="drop one")
-    with activity(f"comparing {a}{f' and {b}' if b else ''}"):
+    with activity(f"comparing {a}" if b is None else f"comparing {a} and {b}"):
         if b is None:
             comparison = compare_variants(
                 _read(a), variants, resolution=resolution, placement=placement, any_system=any_system

@@ -36,10 +36,10 @@ def print_comparison(comparison: Comparison) -> None:
     width = terminal_width()
     out = console()
     for line in render(comparison, width=width):
-        # Table lines fit; sentences are wrapped between words.
+        # Lines of tables fit the width. Sentences are wrapped between words.
         wrapped_lines = line.wrap(out, width) if len(line) > width else [line]
         for wrapped_line in wrapped_lines:
-            wrapped_line.rstrip()  # in place
+            wrapped_line.rstrip()  # changes the Text itself
             out.print(wrapped_line)
 
 

@@ -43,8 +43,11 @@ from busbw.units import size_text
 
 _DEFAULT_SIZES = tuple(8 << (3 * step) for step in range(11))
 """8 B to 8 GiB by a factor of 8."""
-_MAX_SIZES = 200
 _MAX_RANKS = 1 << 32
+_LABEL_WIDTH = 14
+"""Width of the labels before the texts, in columns."""
+_MIN_TEXT_WIDTH = 40
+"""Minimum width of the texts in columns, for a narrow terminal."""
 
 
 @click.command()
@@ -133,10 +136,13 @@ def expect(
     if system_name == "auto":
         warn_deprecated("busbw expect --system auto", "busbw expect --system here")
         system_name = "here"
-    machine = detect_machine() if system_name == "here" else None
-    node_system, description = (
-        system_of_machine(machine) if machine else (named_system(system_name, other_values=("here",)), "")
-    )
+    machine: DetectedMachine | None = None
+    description = ""
+    if system_name == "here":
+        machine = detect_machine()
+        node_system, description = system_of_machine(machine)
+    else:
+        node_system = named_system(system_name, other_values=("here",))
     if nics is not None:
         node_system = with_parsed_nics(node_system, nics)
     if sharp:
@@ -210,11 +216,12 @@ def _parse_algorithm(name: str | None, *, nvls: bool) -> str | None:
 
 def _parse_sizes(size_list: str | None, min_text: str | None, max_text: str | None, factor: int | None) -> list[int]:
     """Returns the sizes of `--sizes`, or of the sweep `-b`, `-e`, `-f`, in bytes and ascending order."""
+    has_sweep = (min_text, max_text, factor) != (None, None, None)
     if size_list is not None:
-        if (min_text, max_text, factor) != (None, None, None):
+        if has_sweep:
             raise UsageError("--sizes excludes -b, -e and -f", remedy="use either form")
         return sorted({parse_size_option(word, "--sizes") for word in size_list.split(",")})
-    if (min_text, max_text, factor) == (None, None, None):
+    if not has_sweep:
         return list(_DEFAULT_SIZES)
     min_text = "8" if min_text is None else min_text
     max_text = "8G" if max_text is None else max_text
@@ -223,7 +230,7 @@ def _parse_sizes(size_list: str | None, min_text: str | None, max_text: str | No
     if first > last:
         raise UsageError(f"-b {min_text} is larger than -e {max_text}", remedy="swap them")
     sizes = [first]
-    while sizes[-1] * ratio <= last and len(sizes) < _MAX_SIZES:
+    while sizes[-1] * ratio <= last:
         sizes.append(sizes[-1] * ratio)
     return sizes
 
@@ -249,9 +256,11 @@ def _prediction_lines(
     nodes = math.ceil(scenario.ranks / min(scenario.ranks, scenario.ranks_per_node))
     collective_text = " ".join(filter(None, [scenario.collective, scenario.dtype]))
     yield f"{collective_text}, {scenario.ranks} ranks on {nodes} node{'s' if nodes > 1 else ''} of {node_system.name}"
-    nics = node_system.nics
-    nics_text = f"; NICs {nics.text} per node{'; the network reduces (SHARP)' if nics.sharp else ''}" if nics else ""
-    yield from _labeled_lines("system", node_system.title + nics_text)
+    system_text = node_system.title
+    if node_system.nics:
+        system_text += f"; NICs {node_system.nics.text} per node"
+        system_text += "; the network reduces (SHARP)" if node_system.nics.sharp else ""
+    yield from _labeled_lines("system", system_text)
     if machine is not None:
         yield from _labeled_lines("this machine", f"{description}; {_machine_text(machine)}")
     for note in expectation.notes:
@@ -291,18 +300,19 @@ def _prediction_lines(
 
 def _machine_text(machine: DetectedMachine) -> str:
     memory = size_text(machine.memory_bytes) if machine.memory_bytes else "memory unknown"
-    ports = ", ".join(f"{port.name} {f'{port.gbit:g} Gb/s' if port.gbit else 'rate unknown'}" for port in machine.ports)
+    rates = [f"{port.gbit:g} Gb/s" if port.gbit else "rate unknown" for port in machine.ports]
+    ports = ", ".join(f"{port.name} {rate}" for port, rate in zip(machine.ports, rates, strict=True))
     processor_count = machine.processor_count or "an unknown number of"
-    return (
-        f"{processor_count} x {machine.processor_model or 'unknown processor'}, {memory}, NICs: {ports or 'none found'}"
-    )
+    processor_model = machine.processor_model or "unknown processor"
+    return f"{processor_count} x {processor_model}, {memory}, NICs: {ports or 'none found'}"
 
 
-def _labeled_lines(label: str, text: str, indent: int = 14) -> Iterator[str]:
+def _labeled_lines(label: str, text: str, indent: int = _LABEL_WIDTH) -> Iterator[str]:
     """Yields a label and a text beside it, wrapped to the width of the terminal."""
-    lines = textwrap.wrap(text, max(40, terminal_width() - indent), break_long_words=False)
-    for number, line in enumerate(lines):
-        yield f"{label if not number else '':<{indent}}{line}"
+    width = max(_MIN_TEXT_WIDTH, terminal_width() - indent)
+    for line in textwrap.wrap(text, width, break_long_words=False):
+        yield f"{label:<{indent}}{line}"
+        label = ""
 
 
 def _route_lines(routes: Iterable[Route], best: Route) -> Iterator[str]:

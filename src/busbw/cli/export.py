@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -63,13 +64,13 @@ def export(
     A FOLDER stands for all runs and logs in it. junit and prometheus contain the verdicts of `busbw check`.
     """
     exporter = EXPORTERS[format_name]
-    options = {
+    is_set_by_option = {
         "--reference": reference_name is not None,
         "--system": system_name != "auto",
         "--nics": nics is not None,
         "--sharp": sharp,
     }
-    _require_verdicts(format_name, [option for option, is_set in options.items() if is_set])
+    _require_verdicts(format_name, [option for option, is_set in is_set_by_option.items() if is_set])
     if is_redacted and reference_name is not None:
         raise UsageError("--redact and --reference exclude each other", remedy="remove one of them")
     if output is None and format_name == "parquet" and sys.stdout.isatty():
@@ -87,16 +88,17 @@ def export(
     exported_logs = redact_all(logs) if is_redacted else logs
     verdicts = StoredSequence(JudgedConfiguration)  # a long log has too many for memory
     if exporter.HAS_VERDICTS:
-        run_system = find_system(system_name)
-        replacement_nics = parse_nics(nics) if nics is not None else None
-        selection = select_reference(reference_name)
+        judge = partial(
+            judge_configurations,
+            system=find_system(system_name),
+            nics=None if nics is None else parse_nics(nics),
+            sharp=sharp,
+            selection=select_reference(reference_name),
+        )
         judged_logs = map(with_expectation_fields, exported_logs, logs) if is_redacted else logs
         with activity("judging"):
             for log in judged_logs:
-                configurations = judge_configurations(
-                    log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
-                )
-                verdicts.extend(map(_without_figures, configurations))
+                verdicts.extend(map(_without_figures, judge(log)))
     with temporary_file() as file:
         with activity(f"writing {format_name}"), temporary_file_errors():
             exporter.write(exported_logs, file, verdicts)
@@ -105,7 +107,7 @@ def export(
 
 
 def _without_figures(configuration: JudgedConfiguration) -> JudgedConfiguration:
-    """Removes what no exporter writes."""
+    """Removes the parts of a verdict that no exporter writes, which saves space in the file of verdicts."""
     verdict = replace(configuration.verdict, bands=())
     return replace(configuration, expectation=None, verdict=verdict)
 

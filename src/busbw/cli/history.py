@@ -94,14 +94,16 @@ def history(
 def _trend_lines(trend: Trend, *, picture_width: int) -> Iterator[Text]:
     """Yields the lines about a trend. A picture width of 0 omits the picture."""
     key = trend.key
-    title_words = [key.collective, key.dtype, key.redop, None if key.root is None else f"root {key.root}"]
-    title_words += [f"group {key.group}" if key.group else None, key.variant]
-    title_words += [PLACEMENT_WORDS[key.placement], key.method]
-    yield Text(" ".join(word for word in title_words if word), style="bold")
+    root = "" if key.root is None else f"root {key.root}"
+    group = f"group {key.group}" if key.group else ""
+    placement = PLACEMENT_WORDS[key.placement]
+    title_words = [key.collective, key.dtype, key.redop, root, group, key.variant, placement, key.method]
+    yield Text(" ".join(filter(None, title_words)), style="bold")
     ranks = "unknown number of ranks" if key.ranks is None else count_text(key.ranks, "rank")
+    backend = key.backend or "unknown"
+    transport = f" over {key.transport}" if key.transport else ""
     yield Text(
-        f"on: {ranks}, hosts {key.hosts or 'unknown'}, {key.device or 'unknown device'}, "
-        f"backend {key.backend or 'unknown'}{f' over {key.transport}' if key.transport else ''}"
+        f"on: {ranks}, hosts {key.hosts or 'unknown'}, {key.device or 'unknown device'}, backend {backend}{transport}"
     )
     run_count = len(trend.names)
     period = f"{time_text(trend.times_s[0])} to {time_text(trend.times_s[-1])} UTC" if run_count else ""
@@ -114,7 +116,8 @@ def _trend_lines(trend: Trend, *, picture_width: int) -> Iterator[Text]:
 
 
 def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
-    sizes = " to ".join(dict.fromkeys((size_text(band.sizes_bytes[0]), size_text(band.sizes_bytes[-1]))))
+    first, last_size = size_text(band.sizes_bytes[0]), size_text(band.sizes_bytes[-1])
+    sizes = first if first == last_size else f"{first} to {last_size}"
     scores = [score for score in band.scores if score is not None]
     # The median of a few runs is not yet the usual level.
     reference_text = f"the median of {count_text(len(scores), 'run')}" if band.is_too_short else "usual"

@@ -27,12 +27,14 @@ from busbw.json_output import encode_item, json_object, object_with_lists, print
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Event, LogNote, TableChunk, UserClaims
 from busbw.terminal import StreamConsole, activity
-from busbw.units import count_text, escape_json, plain, shorten, size_text
+from busbw.units import count_text, escape_json, plain, shorten, size_range_text
 
 _MAX_TABLES = 60
+"""Maximum number of shown tables of a file."""
 _MAX_REFUSALS = 10
+"""Maximum number of shown refused lines of a file."""
 _MAX_SKIPPED = 5
-"""Maximum numbers of shown tables and refused lines of a file, and of skipped files of a folder."""
+"""Maximum number of named files that are skipped in a folder."""
 
 
 @dataclass
@@ -50,8 +52,8 @@ class _TableSummary:
 
     table: Table
     rows: int = 0
-    size_range: tuple[int, int] = (0, 0)
-    """Minimum and maximum in bytes. Meaningless without rows."""
+    size_range: tuple[int, int] | None = None
+    """Minimum and maximum in bytes. None without rows."""
     dtypes: set[str] = field(default_factory=set)
     variants: set[str] = field(default_factory=set)
     best_busbw_gbps: float | None = None
@@ -60,11 +62,13 @@ class _TableSummary:
     def add(self, table: Table) -> None:
         """Adds another chunk of the same table."""
         for row in table.rows:
-            low, high = self.size_range if self.rows else (row.size_bytes, row.size_bytes)
+            low, high = self.size_range or (row.size_bytes, row.size_bytes)
             self.size_range = (min(low, row.size_bytes), max(high, row.size_bytes))
             self.rows += 1
-            self.dtypes.update(filter(None, [row.dtype]))
-            self.variants.update(filter(None, [row.variant]))
+            if row.dtype:
+                self.dtypes.add(row.dtype)
+            if row.variant:
+                self.variants.add(row.variant)
             for figure in row.figures.values():
                 self.best_busbw_gbps = _maximum(self.best_busbw_gbps, figure.busbw_gbps)
                 self.best_algbw_gbps = _maximum(self.best_algbw_gbps, figure.algbw_gbps)
@@ -119,7 +123,8 @@ def _log_files(paths: tuple[Path, ...], totals: _Totals) -> Iterator[Path]:
             yield path
             continue
         has_log, skipped_count = False, 0
-        for file in sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path)):
+        files = [file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path)]
+        for file in sorted(files):
             if reason := _skip_reason(file):
                 skipped_count += 1
                 if skipped_count <= _MAX_SKIPPED:
@@ -168,9 +173,10 @@ def _print_rows(path: Path, claims: UserClaims, totals: _Totals) -> None:
     out, encode = sys.stdout.buffer, msgspec.json.Encoder().encode
     for event in _events(path, claims, totals):
         if isinstance(event, TableChunk):
-            # The source and the table precede the fields of the row in the same object.
-            prefix = json_object({"source": path_text(path), "table": event.table.first_line})[:-1] + b","
-            out.write(b"".join(prefix + escape_json(encode(row))[1:] + b"\n" for row in event.table.rows))
+            # One object has the source, the table and the fields of the row: the braces between them become a comma.
+            source = json_object({"source": path_text(path), "table": event.table.first_line}).removesuffix(b"}")
+            for row in event.table.rows:
+                out.write(source + b"," + escape_json(encode(row)).removeprefix(b"{") + b"\n")
             if event.is_last:
                 for warning in event.table.warnings:
                     _print_remark(f"{path}:{event.table.first_line}: {warning}")
@@ -277,7 +283,7 @@ class _FileOverview:
         if summary is None:
             self._table_count += 1
             if self._table_count > _MAX_TABLES and chunk.is_last:
-                return  # a table with more chunks is kept, so that the next chunk is not counted as another table
+                return  # a hidden table with more chunks is kept: its next chunk must not count as another table
             summary = _TableSummary(chunk.table)
             if self._table_count <= _MAX_TABLES:
                 self._summaries.append(summary)
@@ -345,7 +351,4 @@ def _summary_grid(summaries: list[_TableSummary]) -> Grid:
 
 
 def _size_range_text(summary: _TableSummary) -> str:
-    if not summary.rows:
-        return "none"
-    low, high = map(size_text, summary.size_range)
-    return low if low == high else f"{low} - {high}"
+    return "none" if summary.size_range is None else size_range_text(summary.size_range)

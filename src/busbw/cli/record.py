@@ -23,6 +23,7 @@ from busbw.units import count_text, plain
 _PLUGIN_VARIABLE = "NCCL_PROFILER_PLUGIN"
 """Library that NCCL loads as its profiler plugin."""
 _MIN_BYTES = 2**20
+"""Minimum of `--max-size`."""
 
 
 @click.command(
@@ -54,7 +55,8 @@ def record(
     directory: Path | None, device_times: str, max_bytes: int | None, prints_variables: bool, command: tuple[str, ...]
 ) -> int:
     """Runs COMMAND and records its collectives with NCCL's profiler interface. Returns the exit code of COMMAND."""
-    if bool(command) == prints_variables:
+    has_command = bool(command)
+    if has_command == prints_variables:
         raise UsageError("record takes either a command or --env", remedy="type -- COMMAND after the options")
     if max_bytes is not None and max_bytes < _MIN_BYTES:
         raise UsageError(f"--max-size {max_bytes} is below 1 MiB", remedy="set at least 1M")
@@ -70,8 +72,9 @@ def record(
         _PLUGIN_VARIABLE: str(library),
         "BUSBW_TRACE_DIRECTORY": str(target.absolute()),
         "BUSBW_TRACE_DEVICE_TIMES": device_times,
-        **({} if max_bytes is None else {"BUSBW_TRACE_MAX_BYTES": str(max_bytes)}),
     }
+    if max_bytes is not None:
+        variables["BUSBW_TRACE_MAX_BYTES"] = str(max_bytes)
     if prints_variables:
         click.echo("\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items()))
         return ExitCode.GOOD
@@ -122,7 +125,8 @@ def _run(command: tuple[str, ...], environment: dict[str, str]) -> int:
         for number in early_signals:
             process.send_signal(number)
         code = process.wait()
-    return code if code >= 0 else SIGNALLED - code
+    was_signalled = code < 0  # minus the number of the signal
+    return SIGNALLED - code if was_signalled else code
 
 
 def _summary(directory: Path) -> str:
@@ -146,6 +150,7 @@ def _summary(directory: Path) -> str:
 
 
 def _operation_count(file: Path) -> int:
+    """Returns the number of operations in a trace file. Each record begins with a byte that states its kind."""
     record_bytes = trace_format.RECORD_BYTES
     whole_bytes = (file.stat().st_size - trace_format.HEADER_BYTES) // record_bytes * record_bytes
     if whole_bytes <= 0:

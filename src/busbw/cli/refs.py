@@ -57,10 +57,10 @@ def _best_busbw_text(reference: Reference) -> str:
         best = best_sweeps.get(sweep.collective)
         if best is None or _max_busbw_gbps(sweep) > _max_busbw_gbps(best):
             best_sweeps[sweep.collective] = sweep
-    texts = [
-        f"{collective} {_max_busbw_gbps(sweep):.4g}{' (floor)' if sweep.kind == 'floor' else ''}"
-        for collective, sweep in best_sweeps.items()
-    ]
+    texts = []
+    for collective, sweep in best_sweeps.items():
+        floor = " (floor)" if sweep.kind == "floor" else ""
+        texts.append(f"{collective} {_max_busbw_gbps(sweep):.4g}{floor}")
     return names_text(texts, 2)
 
 
@@ -99,5 +99,6 @@ def _sweep_table(sweep: Sweep) -> Table:
     for point in sweep.points:
         # A point without a size is the published figure for large messages.
         size = size_text(point.size_bytes) if point.size_bytes else "large"
-        table.add_row(size, f"{point.time_us:.2f}" if point.time_us else "-", f"{point.busbw_gbps:.2f}")
+        time = f"{point.time_us:.2f}" if point.time_us else "-"
+        table.add_row(size, time, f"{point.busbw_gbps:.2f}")
     return table

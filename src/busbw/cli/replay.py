@@ -43,7 +43,7 @@ _MAX_ITERATIONS = 20
 _MIN_ITERATIONS = 5
 """Iterations of a pass with long steps."""
 _PASS_S = 10.0
-"""Time of a pass, in seconds, that determines the number of its iterations if steps are long."""
+"""Intended time of a pass with long steps."""
 _LONG_HOST_STEP_BYTES = 1 << 30
 """Bytes per rank beyond which a step takes minutes on the host backend, which copies at some GB/s."""
 _SILENT = LaunchCallbacks(lambda _line: None, lambda: None)
@@ -132,18 +132,21 @@ def _warn_of_long_replay(objective: Objective) -> None:
     """Warns if the replay would take minutes on the host backend."""
     assert objective.replay is not None
     step_bytes = objective.replay.argument_bytes()
-    if {"host", "--backend=host"} & {*objective.flags} and step_bytes > _LONG_HOST_STEP_BYTES:
+    uses_host = "host" in objective.flags or "--backend=host" in objective.flags
+    if uses_host and step_bytes > _LONG_HOST_STEP_BYTES:
         size = size_text(step_bytes)
         click.echo(f"A step has {size} per rank, which takes minutes on the host; --shrink N divides it.", err=True)
 
 
 def _iterations(step_s: float) -> int:
     """Returns the number of iterations of a pass with steps of this time."""
-    return max(_MIN_ITERATIONS, min(_MAX_ITERATIONS, int(_PASS_S / max(step_s, 1e-9))))
+    if step_s * _MAX_ITERATIONS <= _PASS_S:
+        return _MAX_ITERATIONS
+    return max(_MIN_ITERATIONS, int(_PASS_S / step_s))
 
 
 def _iteration_flags(objective: Objective) -> tuple[str, ...]:
-    """Returns flags for fewer iterations if steps are long and the user sets no number. Says so."""
+    """Returns flags for fewer iterations, and says so, if steps are long and the user sets no number."""
     assert objective.replay is not None
     step_s = objective.replay.estimated_ns / 1e9
     iterations = _iterations(step_s)
@@ -193,7 +196,8 @@ def _record_calls(
             kept_directory.mkdir(parents=True)
         library = engine.library(engine.PROFILER_LIBRARY)
         environment = {"BUSBW_TRACE_DIRECTORY": str(directory.absolute())}
-        environment |= {"NCCL_PROFILER_PLUGIN": str(library)} if library else {}
+        if library:
+            environment["NCCL_PROFILER_PLUGIN"] = str(library)
         job = Job(
             objective.engine_program,
             tuple(arguments),

@@ -101,13 +101,7 @@ def report(
         except SearchRecordError:
             if len(names) > 1:
                 raise UsageError("a search has a page of its own", remedy="report it alone") from None
-            path = find(names[0])
-            search, source = read_search(path), path_text(path)
-            if is_redacted:
-                search, source = redact_search(search), "search"
-            from busbw.report.search import build_search  # slow, and only pages of searches need it
-
-            return _write_page(build_search(search, source, title=title, is_redacted=is_redacted), output)
+            return _write_search_page(find(names[0]), title, is_redacted=is_redacted, output=output)
         have_wrong_data = [log.has_wrong_data for log in whole_logs]
         logs = list(map(_first_tables, whole_logs, have_wrong_data))
     if not any(log.has_rows for log in logs):
@@ -138,6 +132,15 @@ def _write_trace_page(
     return _write_page(
         build_trace(analysis, make_timeline(prepared, analysis), title=title, is_redacted=is_redacted), output
     )
+
+
+def _write_search_page(path: Path, title: str | None, *, is_redacted: bool, output: Path) -> int:
+    from busbw.report.search import build_search  # slow, and only pages of searches need it
+
+    search, source = read_search(path), path_text(path)
+    if is_redacted:
+        search, source = redact_search(search), "search"
+    return _write_page(build_search(search, source, title=title, is_redacted=is_redacted), output)
 
 
 def _causes(log: Log) -> tuple[str, ...]:
@@ -184,19 +187,10 @@ def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[
     """
     selected: dict[tuple[int, int], System | None] = {}  # by numbers of log and table from 1; 0 means all
     for option_value in system_options:
-        match = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", option_value)
-        log_number, table_number = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
-        if match and not 1 <= log_number <= len(logs):
-            log_count_text = f"there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}"
-            raise UsageError(f"--system {option_value}: {log_count_text}", remedy="count the logs from 1")
-        if match and match[2] and not 1 <= table_number <= len(logs[log_number - 1].tables):
-            table_count_text = count_text(len(logs[log_number - 1].tables), "table")
-            raise UsageError(
-                f"--system {option_value}: that log has {table_count_text}", remedy="count the tables from 1"
-            )
+        log_number, table_number, system_name = _parse_system_option(option_value, logs)
         if (log_number, table_number) in selected:
             raise UsageError(f"--system {option_value}: the system is set twice", remedy="set it once")
-        selected[log_number, table_number] = find_system(match[3] if match else option_value)
+        selected[log_number, table_number] = find_system(system_name)
 
     def system_of(log_number: int, table_number: int) -> System | None:
         for key in ((log_number, table_number), (log_number, 0), (0, 0)):
@@ -210,19 +204,39 @@ def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[
     ]
 
 
+def _parse_system_option(option_value: str, logs: Sequence[Log]) -> tuple[int, int, str]:
+    """Returns the numbers of log and table, and the system, of `N.T=NAME`, `N=NAME` or `NAME`. 0 means all."""
+    match = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", option_value)
+    if not match:
+        return 0, 0, option_value
+    log_number = int(match[1])
+    if not 1 <= log_number <= len(logs):
+        log_count_text = f"there {'is' if len(logs) == 1 else 'are'} {count_text(len(logs), 'log')}"
+        raise UsageError(f"--system {option_value}: {log_count_text}", remedy="count the logs from 1")
+    if match[2] is None:
+        return log_number, 0, match[3]
+    table_number, table_count = int(match[2]), len(logs[log_number - 1].tables)
+    if not 1 <= table_number <= table_count:
+        table_count_text = count_text(table_count, "table")
+        raise UsageError(f"--system {option_value}: that log has {table_count_text}", remedy="count the tables from 1")
+    return log_number, table_number, match[3]
+
+
 def _redact_inputs(
     logs: Sequence[Log], systems: Sequence[tuple[System | None, ...]], reference: ReferenceSelection | None
 ) -> tuple[list[ReportInput], ReferenceSelection | None]:
     """Redacts logs and reference consistently: a name gets the same replacement in all of them."""
     reference_log = reference.log if reference else None
-    redacted_logs = redact_all([*logs, *([reference_log] if reference_log else [])])  # the reference is last
+    all_logs = [*logs, reference_log] if reference_log else logs
+    redacted_logs = redact_all(all_logs)
     inputs = [
         ReportInput(
             _without_titles(redacted_log),
             log_systems,
             tuple(with_expectation_fields(redacted_log, log).tables),
         )
-        for log, redacted_log, log_systems in zip(logs, redacted_logs, systems, strict=False)
+        # The log of the reference follows all others.
+        for log, redacted_log, log_systems in zip(logs, redacted_logs[: len(logs)], systems, strict=True)
     ]
     if reference is None or reference_log is None:
         return inputs, reference

@@ -72,11 +72,12 @@ def run(
     program = engine.program(f"{collective}_perf")
     refuse_launched_process("run", f"use busbw launch, or start {program.name} instead")
     variables = engine.preload_variables("--preload", [preload]) if preload else {}
-    added_flags = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(collective, flags)]
+    ranks_words = rank_flags(flags) if ranks is None else ("-t", str(ranks))
+    added_flags = [*ranks_words, *sweep_flags(collective, flags)]
 
     with checked_interrupts() as check_interrupt, open_destination(records_path, store, collective) as destination:
         check_interrupt()
-        # The engine refuses a file of another run.
+        # The engine refuses the record of another run. Then the record says nothing about this run.
         is_new = not destination.path.exists() or is_empty_record(destination.path)
         arguments = (*added_flags, *words[1:])
         plan = local.render(Job(program, arguments, records=destination.path, environment=as_pairs(variables)))
@@ -95,9 +96,10 @@ def run(
         if code == ExitCode.USAGE and added_flags and not on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)
     grade = print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
-    is_kept = keeps_capture and destination.path.exists()
-    if grade == "SLOW" or is_kept:
-        _examine_this_machine(destination.path.parent if is_kept else None, is_slow=grade == "SLOW")
+    is_slow = grade == "SLOW"
+    capture_folder = destination.path.parent if keeps_capture and destination.path.exists() else None
+    if is_slow or capture_folder:
+        _examine_this_machine(capture_folder, is_slow=is_slow)
     return exit_code
 
 
@@ -105,7 +107,7 @@ def _submit_with_progress(plan: LaunchPlan, record: Path, check_interrupt: Calla
     """Runs the job with its progress on the terminal, and returns its exit code."""
     with Progress(record) as progress:
         callbacks = LaunchCallbacks(
-            on_line=progress.line,
+            on_line=progress.print_line,
             on_wait=progress.refresh,
             is_backlogged=lambda: progress.stdout.has_pending,
         )

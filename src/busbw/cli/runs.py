@@ -63,8 +63,9 @@ def runs(
     with open_index(folder, rebuild=rebuild) as index:
         list_items = _list_measurements if lists_rows else _list_runs
         listed, total = list_items(index, run_filter, limit, as_json=as_json)
-        # Filters select by configuration, and a search has none.
-        searches = index.searches() if run_filter == Filter() and not lists_rows else []
+        has_filter = run_filter != Filter()
+        # Filters select by configuration, which a search lacks.
+        searches = [] if has_filter or lists_rows else index.searches()
         shown_searches = searches[:limit] if limit else searches
         _list_searches(shown_searches, as_json=as_json)
         if not total and not searches:
@@ -139,7 +140,8 @@ def _write_json(items: Iterable[RunRow | StoredPoint | dict[str, str]]) -> int:
 def _write_table(columns: Sequence[Column]) -> None:
     out = console()
     lines = table_lines(columns, terminal_width())
-    if out.color_system is None:  # much faster than print
+    if out.color_system is None:
+        # Without styles, Rich is not needed. It is much slower.
         sys.stdout.writelines(f"{line.plain}\n" for line in lines)
         return
     for line in lines:
@@ -161,27 +163,33 @@ def _cells(values: Iterable[object]) -> list[Cell]:
 
 
 def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
-    sizes = [
-        f"{size_text(run.min_bytes)} to {size_text(run.max_bytes)}"
-        if run.min_bytes is not None and run.max_bytes is not None
-        else ""
-        for run in rows
-    ]
-    hosts = [run.hosts if run.host_count < 2 else f"{run.hosts.split()[0]} +{run.host_count - 1}" for run in rows]
     return [
-        _text_column("run", (run.name + (f" #{run.number}" if run.number > 1 else "") for run in rows)),
+        _text_column("run", (run.name if run.number == 1 else f"{run.name} #{run.number}" for run in rows)),
         _text_column("time (UTC)", (time_text(run.time_s, run.time_source) for run in rows), 4),
         _text_column("collective", (run.collectives for run in rows), 9),
         _text_column("type", (_dtypes_text(run.dtypes) for run in rows), 7),
         _number_column("ranks", (run.ranks for run in rows), 8),
-        _text_column("hosts", hosts, 3),
+        _text_column("hosts", map(_hosts_text, rows), 3),
         _text_column("device", (run.device for run in rows), 1),
         _text_column("library", (run.library for run in rows), 5),
-        _text_column("sizes", sizes, 2),
+        _text_column("sizes", map(_sizes_text, rows), 2),
         _number_column("rows", (run.rows for run in rows), 6),
         _number_column("peak busbw", (_gbps_text(run.peak_busbw_gbps) for run in rows), 10),
         Column("data", [_data_cell(run) for run in rows], right=False),
     ]
+
+
+def _hosts_text(run: RunRow) -> str:
+    """Returns the host, or the first host and the number of the others."""
+    if run.host_count < 2:
+        return run.hosts
+    return f"{run.hosts.split()[0]} +{run.host_count - 1}"
+
+
+def _sizes_text(run: RunRow) -> str:
+    if run.min_bytes is None or run.max_bytes is None:
+        return ""
+    return f"{size_text(run.min_bytes)} to {size_text(run.max_bytes)}"
 
 
 def _dtypes_text(dtypes: str | None) -> str | None:

@@ -108,7 +108,7 @@ def _expectation_columns(table: Table, system: System | None) -> ExpectationColu
     """Returns functions for the columns of the expectation: the busbw of a row, and the assumption behind it."""
     estimate, find_nics = estimator(table, system), network_nics_finder(table, system)
 
-    # Passes over the sizes repeat rows, and an estimate takes long.
+    # Several passes over the sizes repeat rows, and an estimate takes long. So each estimate is kept.
     range_by_row: dict[tuple[object, ...], ExpectedRange | None] = {}
 
     def busbw_gbps(row: Row) -> ExpectedRange | None:

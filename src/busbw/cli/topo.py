@@ -55,21 +55,24 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
         write_whole(None if to_stdout else svg, document(topologies[0]).encode(), flag="--svg")
     if to_stdout:
         return
-    for number, topology in enumerate(topologies):
-        if as_json:
-            console().print(escape_json(msgspec.json.encode(topology)).decode())
-            continue
-        from busbw.topology.views.table import lines
+    out = console()
+    if as_json:
+        for topology in topologies:
+            out.print(escape_json(msgspec.json.encode(topology)).decode())
+        return
+    from busbw.topology.views.table import lines  # slow import
 
-        if number:
-            console().print()
+    for index, topology in enumerate(topologies):
+        if index > 0:
+            out.print()
         for line in lines(topology, _width()):
-            console().print(line)
+            out.print(line)
 
 
 def _width() -> int:
     """Returns the width of the terminal. Output to a file or a pipe is not cut unless COLUMNS is set."""
-    return terminal_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else MAX_WIDTH
+    has_width = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return terminal_width() if has_width else MAX_WIDTH
 
 
 def _detect(*, virtual_too: bool) -> Topology:

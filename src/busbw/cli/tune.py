@@ -127,9 +127,8 @@ def tune(
     else:
         _print_screening(screened, sizes_bytes)
         for confirmed in tuning.confirmed:
-            click.echo(
-                f"{confirmed.candidate.text}: {confirmed.decision}{_changes_text(confirmed.comparison.changed)}."
-            )
+            changes = _changes_text(confirmed.comparison.changed)
+            click.echo(f"{confirmed.candidate.text}: {confirmed.decision}{changes}.")
         for sentence in files.sentences:
             click.echo(sentence)
     click.echo(f"Records: {records_folder}", err=True)
@@ -137,7 +136,7 @@ def tune(
 
 
 def _default_flags(flag_names: set[str]) -> tuple[str, ...]:
-    """Returns engine flags for the ranks and sizes, if the flags of the user do not set them."""
+    """Returns the engine flags for ranks and sizes that the user's flags do not set."""
     sizes_flag = () if "--sizes" in flag_names else ("--sizes", ",".join(SIZES))
     return (*rank_flags(flag_names), *sizes_flag)
 

@@ -14,7 +14,7 @@ SUFFIX = ".csv"
 HAS_VERDICTS = False
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""First characters of a formula. The last four are full-width forms, which some spreadsheets treat alike."""
+"""First characters of a formula. Some spreadsheets also accept the full-width forms, which are the last four."""
 _SKIPPED_STARTS = ("\t", "\r", "\n")
 """Characters that a spreadsheet may skip before a formula."""
 
@@ -26,14 +26,16 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
     writer.writerow(COLUMNS)
     text_columns = [name for name, kind in column_types().items() if kind is str]
     for columns in column_blocks(logs):
-        escaped = {name: [value and _escape_formula(value) for value in columns[name]] for name in text_columns}
+        escaped = {name: list(map(_escape_formula, columns[name])) for name in text_columns}
         writer.writerows(zip(*(columns | escaped).values(), strict=True))
     text.flush()
     text.detach()
 
 
-@lru_cache(maxsize=256)
-def _escape_formula(text: str) -> str:
+@lru_cache(maxsize=256)  # most texts repeat in many lines
+def _escape_formula(text: str | None) -> str | None:
     """Escapes text that a spreadsheet would run as a formula. Logs come from untrusted sources."""
+    if text is None:
+        return None
     is_formula = text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_SKIPPED_STARTS)
     return f"'{text}" if is_formula else text

@@ -77,29 +77,30 @@ class FlatRow(Struct, frozen=True):
     together_time_us: float | None = None
     """Time per operation next to a neighbor (--with)."""
     together_ratio_to_alone: float | None = None
-    """That time relative to `time_us`."""
+    """`together_time_us` relative to `time_us`."""
     together_neighbor_time_us: float | None = None
-    """Time of the neighbor's operation meanwhile."""
+    """Time of the neighbor's operation at the same time."""
     skew_imbalance: float | None = None
     """Bytes of the busiest rank relative to an even share (--skew)."""
     skew_bound_us: float | None = None
     """Time that the busiest rank needs at the bandwidth of the balanced operation."""
     skew_ratio_to_bound: float | None = None
-    """`time_us` relative to this bound."""
+    """`time_us` relative to `skew_bound_us`."""
     late_ranks: str | None = None
-    """Ranks that the others waited for, each with host and delay, separated by commas."""
+    """Ranks that the other ranks waited for, each with host and delay, separated by commas."""
     warnings: str | None = None
     """Sentences about the row, separated by spaces."""
     timestamp: str | None = None
 
 
 COLUMNS: tuple[str, ...] = FlatRow.__struct_fields__
-_ROW_COLUMNS, _FIGURE_COLUMNS, _STATS_COLUMNS = (
-    tuple(name for name in source.__struct_fields__ if name in COLUMNS) for source in (Row, Figure, StatsRecord)
-)
-"""Columns that are copied from the structs of the same field names."""
 _BLOCK_ROWS = 1000
 """Maximum number of rows in a block of columns."""
+
+
+def _fields_with_column(source: type[Struct]) -> tuple[str, ...]:
+    """Returns the fields of a struct that are copied to the column of the same name."""
+    return tuple(name for name in source.__struct_fields__ if name in COLUMNS)
 
 
 def column_types() -> dict[str, type]:
@@ -132,13 +133,13 @@ def column_blocks(logs: Sequence[Log]) -> Iterator[dict[str, list[Any]]]:
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
             rows_of_table = iter(table.rows)
-            groups = _GroupTexts(table)
+            groups = _GroupCache(table)
             while rows := list(islice(rows_of_table, _BLOCK_ROWS)):
                 yield _columns(log, table_number, table, rows, groups)
 
 
-class _GroupTexts:
-    """Hosts and ranks of each group of a table. Each is found once, because this searches all ranks of the job."""
+class _GroupCache:
+    """Hosts and ranks of each group of a table. They are kept, because finding them searches all ranks of the job."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -160,36 +161,43 @@ class _GroupTexts:
 
 
 def _columns(
-    log: Log, table_number: int, table: Table, rows: Sequence[Row], groups: _GroupTexts
+    log: Log, table_number: int, table: Table, rows: Sequence[Row], groups: _GroupCache
 ) -> dict[str, list[Any]]:
-    rows_by_figure = [row for row in rows for _ in row.figures]
+    """Returns the columns for some rows of a table."""
     figures = [figure for row in rows for figure in row.figures.values()]
+    row_of_each_figure = [row for row in rows for _ in row.figures]
     all_stats = [figure.stats for figure in figures]
-    unknown = [None] * len(figures)
-    # Most logs have neither statistics nor comparisons. Their columns are half of all.
-    has_stats, has_comparisons = any(all_stats), any(figure.together or figure.skew for figure in figures)
-    intervals_us = [(stats.median_ci95_us if stats else None) or (None, None) for stats in all_stats]
+    intervals_us = list(map(_median_interval_us, all_stats))
     columns = {name: [value] * len(figures) for name, value in _values_of_table(log, table_number, table).items()}
-    columns |= {name: list(map(attrgetter(name), rows_by_figure)) for name in _ROW_COLUMNS}
-    columns |= {name: list(map(attrgetter(name), figures)) for name in _FIGURE_COLUMNS}
+    columns |= {name: list(map(attrgetter(name), row_of_each_figure)) for name in _fields_with_column(Row)}
+    columns |= {name: list(map(attrgetter(name), figures)) for name in _fields_with_column(Figure)}
+    # Half of the columns are statistics and comparisons, which most logs lack. Filling them at once saves time.
+    columns |= dict.fromkeys((*_fields_with_column(StatsRecord), *COMPARISON_HEADINGS), [None] * len(figures))
+    if any(all_stats):
+        columns |= {
+            name: [getattr(stats, name, None) for stats in all_stats] for name in _fields_with_column(StatsRecord)
+        }
+    if any(figure.together or figure.skew for figure in figures):
+        columns |= {name: comparison_values(figures, name) for name in COMPARISON_HEADINGS}
     columns |= {
-        name: [getattr(stats, name, None) for stats in all_stats] if has_stats else unknown for name in _STATS_COLUMNS
-    }
-    columns |= {name: comparison_values(figures, name) if has_comparisons else unknown for name in COMPARISON_HEADINGS}
-    columns |= {
-        "hosts": list(map(groups.hosts, rows_by_figure)),
-        "collective": list(map(table.collective_of, rows_by_figure)),
-        "ranks": list(map(groups.ranks, rows_by_figure)),
+        "hosts": list(map(groups.hosts, row_of_each_figure)),
+        "collective": list(map(table.collective_of, row_of_each_figure)),
+        "ranks": list(map(groups.ranks, row_of_each_figure)),
         "placement": [placement for row in rows for placement in row.figures],
-        "derived": [" ".join(figure.derived) or None if figure.derived else None for figure in figures],
+        "derived": [" ".join(figure.derived) or None for figure in figures],
         "median_ci95_low_us": [low_us for low_us, _ in intervals_us],
         "median_ci95_high_us": [high_us for _, high_us in intervals_us],
-        "late_ranks": [
-            ", ".join(map(_late_rank_text, figure.late_ranks)) if figure.late_ranks else None for figure in figures
-        ],
-        "warnings": [" ".join(figure.warnings) or None if figure.warnings else None for figure in figures],
+        "late_ranks": [", ".join(map(_late_rank_text, figure.late_ranks)) or None for figure in figures],
+        "warnings": [" ".join(figure.warnings) or None for figure in figures],
     }
     return {name: columns[name] for name in COLUMNS}
+
+
+def _median_interval_us(stats: StatsRecord | None) -> tuple[float | None, float | None]:
+    """Returns the ends of the confidence interval of the median. None if unknown."""
+    if stats is None or stats.median_ci95_us is None:
+        return None, None
+    return stats.median_ci95_us
 
 
 def _values_of_table(log: Log, table_number: int, table: Table) -> dict[str, Any]:

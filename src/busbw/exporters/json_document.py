@@ -20,6 +20,7 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
 
 
 def _encode_log(log: Log) -> Iterator[bytes]:
+    """Yields the parts of a log. Its long lists are encoded item by item, because they may be too long for memory."""
     fields = replace(log, tables=(), refused=())
     return object_with_lists(
         fields, {"tables": map(_encode_table, log.tables), "refused": map(encode_item, log.refused)}, b"\n"

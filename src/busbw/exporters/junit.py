@@ -1,6 +1,6 @@
 """JUnit XML for build servers: a suite per table.
 
-It has a case per measurement, one for the end of the run, and one per configuration for its verdict.
+A suite has a case for the end of the run, a case per measurement, and a case per configuration for its verdict.
 """
 
 import re
@@ -22,10 +22,12 @@ SUFFIX = ".xml"
 HAS_VERDICTS = True
 
 STATES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-"""Attribute of a suite that counts the cases with an element."""
+"""Elements of a case that did not pass, by the attribute of a suite that counts the cases with this element."""
 _MAX_SUITE_BYTES_IN_MEMORY = 1 << 20
+"""Larger suites are in a temporary file until they are written."""
 
 _NO_VERDICTS: tuple[tuple[str, int] | None, Iterable[JudgedConfiguration]] = (None, ())
+"""Table and verdicts after the last table with verdicts."""
 _FAILED_GRADES: tuple[Grade, ...] = ("SLOW", "BROKEN")
 """Grades that fail their case."""
 _INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -57,7 +59,7 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
 
 def _write_around(element: ElementTree.Element, content: IO[bytes], out: BinaryIO) -> None:
     """Writes an element with the content of a file."""
-    element.text = "\n"
+    element.text = "\n"  # separates the start tag from the end tag
     beginning, end = ElementTree.tostring(element, encoding="utf-8").rsplit(b"\n", 1)
     out.write(beginning + b"\n")
     content.seek(0)
@@ -75,7 +77,7 @@ def _write_suite(
         suite.set("timestamp", xml_text(table.start_time))
     if table.hosts:
         suite.set("hostname", xml_text(table.hosts[0]))
-    counts = Counter(dict.fromkeys(("tests", *STATES), 0))
+    counts = Counter(dict.fromkeys(("tests", *STATES), 0))  # a count of zero is written, too
     time_s = 0.0
     with SpooledTemporaryFile(_MAX_SUITE_BYTES_IN_MEMORY) as cases:
         for case in chain(_cases(table), map(_verdict_case, verdicts)):
@@ -111,14 +113,18 @@ def _measurement_case(table: Table, row: Row, placement: Placement, figure: Figu
     collective = table.collective_of(row) or "unknown collective"
     class_name = ".".join(xml_text(part) for part in (collective, row.dtype, row.redop, row.variant) if part)
     name_parts = [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]
-    name_parts.append(f"root {row.root}" if row.root is not None else "")
-    name_parts.append(f"group {row.group}" if row.group else "")
-    name_parts.append(f"cycle {row.cycle}" if row.cycle else "")
+    if row.root is not None:
+        name_parts.append(f"root {row.root}")
+    if row.group:
+        name_parts.append(f"group {row.group}")
+    if row.cycle:
+        name_parts.append(f"cycle {row.cycle}")
+    # The word of an unstated placement is empty.
     case = ElementTree.Element("testcase", classname=class_name, name=" ".join(filter(None, name_parts)))
     if figure.time_us is not None:
         case.set("time", f"{figure.time_us / 1e6:.9f}")
     if figure.wrong_elements:
-        message = f"{count_text(figure.wrong_elements, 'wrong element')}"
+        message = count_text(figure.wrong_elements, "wrong element")
         failure = ElementTree.SubElement(case, "failure", message=message, type="wrong data")
         failure.text = xml_text("\n".join(_wrong_element_lines(figure))) or None
     elif figure.check != "checked":

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from busbw.judge import JudgedConfiguration
-from busbw.logs import PLACEMENT_WORDS, Figure, Log, Row, Table
+from busbw.logs import PLACEMENT_WORDS, Figure, Log, Table
 from busbw.units import count_text, size_text
 
 SUFFIX = ".md"
@@ -30,12 +30,12 @@ def _encode(text: str) -> bytes:
 
 
 def _distinct_values(table: Table) -> dict[str, set[object]]:
-    """Returns the different values of each configuration field, and of `figures` the placements."""
-    values: dict[str, set[object]] = {field: set() for field in (*_CONFIGURATION_FIELDS, "figures")}
+    """Returns the different values of each configuration field, and of `placement`."""
+    values: dict[str, set[object]] = {field: set() for field in (*_CONFIGURATION_FIELDS, "placement")}
     for row in table.rows:
         for field in _CONFIGURATION_FIELDS:
             values[field].add(getattr(row, field))
-        values["figures"].update(row.figures)
+        values["placement"].update(row.figures)
     return values
 
 
@@ -62,7 +62,7 @@ def _table_lines(table: Table, values: dict[str, set[object]]) -> Iterator[str]:
         yield "No row.\n"
         return
     varying_fields = [field for field in _CONFIGURATION_FIELDS if len(values[field]) > 1]
-    placements = [placement for placement in PLACEMENT_WORDS if placement in values["figures"]]
+    placements = [placement for placement in PLACEMENT_WORDS if placement in values["placement"]]
     header = ["size", *varying_fields]
     for placement in placements:
         suffix = f" {PLACEMENT_WORDS[placement]}" if len(placements) > 1 else ""
@@ -70,24 +70,22 @@ def _table_lines(table: Table, values: dict[str, set[object]]) -> Iterator[str]:
     yield _line(header)
     yield _line(["---:"] * len(header))
     for row in table.rows:
-        yield _line(
-            [
-                size_text(row.size_bytes),
-                *(
-                    _escape_markdown(str(value)) if (value := getattr(row, field)) is not None else ""
-                    for field in varying_fields
-                ),
-                *(cell for placement in placements for cell in _figure_cells(row, placement)),
-            ]
-        )
+        cells = [size_text(row.size_bytes)]
+        cells += [_value_cell(getattr(row, field)) for field in varying_fields]
+        for placement in placements:
+            cells += _figure_cells(row.figures.get(placement, Figure()))
+        yield _line(cells)
 
 
 def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _figure_cells(row: Row, placement: str) -> list[str]:
-    figure = next((figure for name, figure in row.figures.items() if name == placement), None) or Figure()
+def _value_cell(value: object) -> str:
+    return "" if value is None else _escape_markdown(str(value))
+
+
+def _figure_cells(figure: Figure) -> list[str]:
     wrong_text = "" if figure.wrong_elements is None else str(figure.wrong_elements)
     if figure.check == "not_applicable":
         wrong_text = "N/A"

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from itertools import chain, groupby
-from typing import BinaryIO
+from operator import attrgetter
+from typing import BinaryIO, NamedTuple
 
 from busbw.exporters.flat import flat_rows
 from busbw.judge import GRADES, JudgedConfiguration
@@ -33,20 +34,31 @@ _CONFIGURATION_LABELS = ("collective", "dtype", "redop", "root", "ranks", "group
 _LABELS = ("library", "hosts", *_CONFIGURATION_LABELS, "placement", "size_bytes")
 """Fields of a flat row that are labels. Its fields `log` (label `run`) and `table` are labels too."""
 
-_TABLE_LABELS = 2
-"""Number of labels, at the beginning of a sample, that identify its table."""
 Labels = tuple[tuple[str, str], ...]
 """(Name, value) of each label of a sample."""
 
 
+class _Sample(NamedTuple):
+    """Value of a metric for a set of labels."""
+
+    metric: str
+    labels: Labels
+    value: float
+
+    @property
+    def table_labels(self) -> Labels:
+        """Labels that identify the table: `run` and `table`, which are first."""
+        return self.labels[:2]
+
+
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
-    """Writes the samples. Of equal metrics and labels (cycles of -N), the last known value is written."""
+    """Writes the samples. Of samples with the same metric and labels (cycles of -N), the last value is written."""
     # The samples of a metric must be adjacent, so each metric is collected in a file of its own.
     with ExitStack() as stack:
         files = {metric: stack.enter_context(temporary_file()) for metric in _HELP_BY_METRIC}
         samples = chain(_run_samples(logs), _measurement_samples(logs, verdicts), _verdict_samples(verdicts))
-        for _, samples_of_table in groupby(samples, key=lambda sample: sample[1][:_TABLE_LABELS]):
-            last_values = {(metric, labels): value for metric, labels, value in samples_of_table}
+        for _, samples_of_table in groupby(samples, key=attrgetter("table_labels")):
+            last_values = {(sample.metric, sample.labels): sample.value for sample in samples_of_table}
             for (metric, labels), value in last_values.items():
                 files[metric].write(sample_line(metric, labels, value).encode("utf-8", errors="replace"))
         for metric, file in files.items():
@@ -72,19 +84,20 @@ def metrics_text(metrics: Mapping[str, tuple[str, Mapping[Labels, float | None]]
     parts: list[str] = []
     for name, (help_text, samples) in metrics.items():
         lines = [sample_line(name, labels, value) for labels, value in samples.items() if value is not None]
-        parts += [header(name, help_text), *lines] if lines else []
+        if lines:
+            parts += [header(name, help_text), *lines]
     return "".join(parts).encode(errors="replace")
 
 
-def _run_samples(logs: Sequence[Log]) -> Iterator[tuple[str, Labels, float]]:
-    """Yields metric, labels and value of each sample about a run."""
+def _run_samples(logs: Sequence[Log]) -> Iterator[_Sample]:
+    """Yields each sample about a run."""
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
             labels = (("run", log.source), ("table", str(table_number)))
             if table.complete is not None:
-                yield "busbw_run_complete", labels, float(table.complete)
+                yield _Sample("busbw_run_complete", labels, float(table.complete))
             if (start_s := _seconds_since_1970(table.start_time)) is not None:
-                yield "busbw_run_start_time_seconds", labels, start_s
+                yield _Sample("busbw_run_start_time_seconds", labels, start_s)
 
 
 def _seconds_since_1970(iso_time: str | None) -> float | None:
@@ -96,10 +109,8 @@ def _seconds_since_1970(iso_time: str | None) -> float | None:
     return parsed_time.timestamp() if parsed_time.tzinfo else None
 
 
-def _measurement_samples(
-    logs: Sequence[Log], verdicts: Sequence[JudgedConfiguration]
-) -> Iterator[tuple[str, Labels, float]]:
-    """Yields metric, labels and value of each sample about a measurement."""
+def _measurement_samples(logs: Sequence[Log], verdicts: Sequence[JudgedConfiguration]) -> Iterator[_Sample]:
+    """Yields each sample about a measurement."""
     systems = {(configuration.log, configuration.table): configuration.system for configuration in verdicts}
     for row in flat_rows(logs):
         labels = _make_labels(row, row.log, row.table, _LABELS, system=systems.get((row.log, row.table)))
@@ -111,10 +122,10 @@ def _measurement_samples(
         }
         for metric, value in values.items():
             if value is not None:
-                yield metric, labels, value
+                yield _Sample(metric, labels, value)
 
 
-def _verdict_samples(verdicts: Sequence[JudgedConfiguration]) -> Iterator[tuple[str, Labels, float]]:
+def _verdict_samples(verdicts: Sequence[JudgedConfiguration]) -> Iterator[_Sample]:
     """Yields a sample for each grade of each configuration, so that a query sees the end of a grade."""
     for configuration in verdicts:
         hosts = " ".join(configuration.hosts) or None
@@ -128,12 +139,12 @@ def _verdict_samples(verdicts: Sequence[JudgedConfiguration]) -> Iterator[tuple[
                 system=configuration.system,
                 grade=grade,
             )
-            yield "busbw_verdict", labels, float(grade == configuration.grade)
+            yield _Sample("busbw_verdict", labels, float(grade == configuration.grade))
 
 
-def _make_labels(source: object, log: str, table: int, names: Sequence[str], **others: str | None) -> Labels:
-    """Returns the labels `run` and `table`, the fields of `source` with these names, and others. None has no label."""
-    values = {name: getattr(source, name) for name in names} | others
+def _make_labels(source: object, log: str, table: int, names: Sequence[str], **more: str | None) -> Labels:
+    """Returns the labels `run` and `table`, the named fields of `source`, and `more`. A value of None has no label."""
+    values = {name: getattr(source, name) for name in names} | more
     return (
         ("run", log),
         ("table", str(table)),

@@ -55,7 +55,7 @@ _SETTING_WITH_NAME = re.compile(
 
 
 def redact(log: Log) -> Log:
-    """Returns the log without names of hosts and people, paths, bus and process ids, and environment values."""
+    """Returns the log without names of hosts and people, paths, bus ids, process ids, and values of the environment."""
     return redact_all([log])[0]
 
 
@@ -68,7 +68,7 @@ def redact_all(logs: Sequence[Log]) -> tuple[Log, ...]:
 def with_expectation_fields(redacted: Log, original: Log) -> Log:
     """Restores the fields that the expectation needs: the title may name the system, the environment the algorithm.
 
-    The log is for verdicts only; no output shows these fields. Its tables are made whenever they are read.
+    The returned log is for verdicts only; no output shows these fields. Each of its tables is made when it is read.
     """
 
     def make_table(index: int) -> Table:
@@ -83,7 +83,9 @@ class _Replacements:
 
     def __init__(self, logs: Sequence[Log]) -> None:
         self._by_kind: dict[str, dict[str, str]] = {}
+        """Replacements by kind and name, so that a name is replaced in the same way everywhere."""
         self._replacement_by_name: dict[str, str] = {}
+        """Replacements of the names that are also replaced within texts."""
         hosts: dict[str, None] = {}
         environments: list[dict[str, str]] = []
         for log in logs:
@@ -95,6 +97,9 @@ class _Replacements:
         self._add_hosts(hosts)
         for environment in environments:
             self._add_variables(environment)
+        self._replacement_by_lower_name = {
+            name.lower(): replacement for name, replacement in self._replacement_by_name.items()
+        }
         # The longest name first, because a regular expression takes the first alternative that matches.
         longest_first = sorted(self._replacement_by_name, key=len, reverse=True)
         alternatives = "|".join(re.escape(name) for name in longest_first)
@@ -127,10 +132,7 @@ class _Replacements:
     def replace_in_text(self, text: str) -> str:
         """Replaces the known names and the texts of a known form. For texts of busbw, such as a warning."""
         if self._names_pattern:
-            replacement_by_lower_name = {
-                name.lower(): replacement for name, replacement in self._replacement_by_name.items()
-            }
-            text = self._names_pattern.sub(lambda match: replacement_by_lower_name[match[0].lower()], text)
+            text = self._names_pattern.sub(lambda match: self._replacement_by_lower_name[match[0].lower()], text)
         for kind, pattern in (
             ("account", _ACCOUNT),
             ("path", _PATH),
@@ -217,7 +219,8 @@ def _redact_command(command: str | None) -> str | None:
 
 
 def _redact_setting(key: str, value: str, replacements: _Replacements) -> str:
-    if _SETTING_WITH_NAME.search(key) and not re.fullmatch(r"[\d.]*", value):
+    is_number = re.fullmatch(r"[\d.]*", value)
+    if _SETTING_WITH_NAME.search(key) and not is_number:
         return replacements.replace_name("value", value)
     return replacements.replace_in_text(value)
 
@@ -227,11 +230,16 @@ def _redact_rank(rank: Rank, replacements: _Replacements) -> Rank:
         rank,
         host=_replace_unless_none(rank.host, lambda host: replacements.replace_name("host", host)),
         pid=None if rank.pid is None else replacements.replace_number("pid", rank.pid),
-        bus_id=_replace_unless_none(
-            rank.bus_id, lambda bus_id: bus_id if bus_id == "cpu" else replacements.replace_name("bus", bus_id)
-        ),
+        bus_id=_redact_bus_id(rank.bus_id, replacements),
         device_name=_replace_unless_none(rank.device_name, replacements.replace_in_text),
     )
+
+
+def _redact_bus_id(bus_id: str | None, replacements: _Replacements) -> str | None:
+    """Replaces the bus id of a GPU. The host backend writes "cpu" instead of a bus id."""
+    if bus_id is None or bus_id == "cpu":
+        return bus_id
+    return replacements.replace_name("bus", bus_id)
 
 
 def _redact_row(row: Row, replacements: _Replacements) -> Row:

@@ -4,7 +4,7 @@ A cut divides the series into two parts, and its shift measures how much their l
 permutation test: without a change, every order of the values is equally likely. The largest shift over all cuts is
 compared with the largest shifts of the same values in random orders. The cut is a change if at most a fraction
 `false_alarms` of the orders has a shift as large. This limits the rate of false alarms for every distribution of the
-noise, and includes the search over all cuts.
+noise. The limit holds for the search over all cuts, because each order is searched in the same way.
 
 The test runs on two scores of the values, each time with half of `false_alarms`. Ranks are robust against single
 outliers; logarithms show a large change after few runs.
@@ -35,7 +35,7 @@ MIN_RUNS = 3
 SMALLEST_SHIFT = 0.02
 """Smallest reported relative change of the level."""
 
-_TESTS = 2
+_TEST_COUNT = 2
 """Number of tests that share `false_alarms`: on ranks and on logarithms."""
 
 _OUTLIER_LIMIT = 5
@@ -43,6 +43,8 @@ _OUTLIER_LIMIT = 5
 
 _MIN_ORDERS = 1999
 """Minimum number of random orders in a test."""
+_MIN_LARGE_ORDERS = 10
+"""Minimum number of orders with a large shift at the limit. With fewer, chance would decide a test near the limit."""
 _MAX_CHUNK_VALUES = 2_000_000
 """Maximum number of values shuffled at once, to limit memory to some tens of megabytes."""
 _MAX_CHUNK_ORDERS = 200
@@ -88,11 +90,12 @@ def change_points(
     if len(series) < 2 * MIN_RUNS:
         return []
     cuts = sorted(_find_cuts(series, 0, len(series), false_alarms))
-    ends = [0, *cuts, len(series)]
-    for index in range(1, len(ends) - 1):
-        low, high = ends[index - 1], ends[index + 1]
-        ends[index] = low + _largest_shift(_logarithms(series[low:high]))[1]
-    return _drop_small_shifts(series, ends, smallest_shift)
+    bounds = [0, *cuts, len(series)]
+    for index in range(1, len(bounds) - 1):
+        low, high = bounds[index - 1], bounds[index + 1]
+        _, cut = _largest_shift(_logarithms(series[low:high]))
+        bounds[index] = low + cut
+    return _drop_small_shifts(series, bounds, smallest_shift)
 
 
 def min_runs(false_alarms: float) -> int:
@@ -100,30 +103,30 @@ def min_runs(false_alarms: float) -> int:
     count = 2 * MIN_RUNS
     # A change in the middle has the largest possible shift. Of all divisions into two halves, only two have that shift:
     # all low values first, or all high values first. So their share is the smallest fraction that the test can find.
-    while 2 / math.comb(count, count // 2) > false_alarms / _TESTS:
+    while 2 / math.comb(count, count // 2) > false_alarms / _TEST_COUNT:
         count += 1
     return count
 
 
-def _drop_small_shifts(series: NDArray[np.float64], ends: list[int], smallest_shift: float) -> list[LevelChange]:
+def _drop_small_shifts(series: NDArray[np.float64], bounds: list[int], smallest_shift: float) -> list[LevelChange]:
     """Returns the changes between the levels. Drops the cut with the smallest change until all are large enough.
 
     Args:
         series: The values.
-        ends: 0, the cuts in order, and the number of values.
+        bounds: 0, the cuts in order, and the number of values. Dropped cuts are removed from it.
         smallest_shift: Smallest reported relative change.
     """
     import numpy as np
 
     while True:
-        levels = [float(np.median(series[low:high])) for low, high in pairwise(ends)]
+        levels = [float(np.median(series[low:high])) for low, high in pairwise(bounds)]
         changes = [
-            LevelChange(cut, before, after) for cut, before, after in zip(ends[1:-1], levels, levels[1:], strict=False)
+            LevelChange(cut, before, after) for cut, (before, after) in zip(bounds[1:-1], pairwise(levels), strict=True)
         ]
         smallest = min(changes, key=lambda change: abs(change.shift), default=None)
         if smallest is None or abs(smallest.shift) >= smallest_shift:
             return changes
-        ends.remove(smallest.at)
+        bounds.remove(smallest.at)
 
 
 def _find_cuts(series: NDArray[np.float64], low: int, high: int, false_alarms: float) -> Iterator[int]:
@@ -134,7 +137,8 @@ def _find_cuts(series: NDArray[np.float64], low: int, high: int, false_alarms: f
         return
     for scores in (_ranks(series[low:high]), _logarithms(series[low:high])):
         observed, cut = _largest_shift(scores)
-        if _is_significant(scores, observed, false_alarms / _TESTS, np.random.default_rng(high - low)):
+        random = np.random.default_rng(seed=high - low)  # a fixed seed, so that equal values give equal results
+        if _is_significant(scores, observed, false_alarms / _TEST_COUNT, random):
             yield low + cut
             yield from _find_cuts(series, low, low + cut, false_alarms)
             yield from _find_cuts(series, low + cut, high, false_alarms)
@@ -150,16 +154,16 @@ def _is_significant(
     """
     import numpy as np
 
-    order_count = max(_MIN_ORDERS, math.ceil(10 / false_alarms) - 1)  # so that 10 orders may have a large shift
-    max_larger = math.floor(false_alarms * (order_count + 1)) - 1
-    larger_count, remaining = 0, order_count
+    order_count = max(_MIN_ORDERS, math.ceil(_MIN_LARGE_ORDERS / false_alarms) - 1)
+    max_large = math.floor(false_alarms * (order_count + 1)) - 1  # the observed order is one of them
+    large_count, remaining = 0, order_count
     while remaining:
         count = min(remaining, max(1, _MAX_CHUNK_VALUES // len(scores)), _MAX_CHUNK_ORDERS)
         shuffled = random.permuted(np.tile(scores, (count, 1)), axis=1)
         # The tolerance makes equal shifts count as equal despite rounding.
-        larger_count += int(np.count_nonzero(_shifts(shuffled).max(axis=1) >= observed * (1 - 1e-9)))
+        large_count += int(np.count_nonzero(_shifts(shuffled).max(axis=1) >= observed * (1 - 1e-9)))
         remaining -= count
-        if larger_count > max_larger:
+        if large_count > max_large:
             return False
     return True
 
@@ -177,13 +181,16 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the centered logarithms of the values, clipped at `_OUTLIER_LIMIT` deviations. Their sum is zero.
 
-    The deviation is estimated by the median absolute deviation, which outliers do not affect.
+    The deviation is estimated by the median absolute deviation, which outliers do not affect. That is zero if more than
+    half of the values are equal. Then it is the standard deviation.
     """
     import numpy as np
 
     logs = np.log(values)
     middle = np.median(logs)
-    deviation = NORMAL_MAD * float(np.median(np.abs(logs - middle))) or float(logs.std())
+    deviation = NORMAL_MAD * float(np.median(np.abs(logs - middle)))
+    if deviation == 0:
+        deviation = float(logs.std())
     clipped = np.clip(logs, middle - _OUTLIER_LIMIT * deviation, middle + _OUTLIER_LIMIT * deviation)
     scores: NDArray[np.float64] = clipped - clipped.mean()
     return scores
@@ -192,7 +199,8 @@ def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the shift of each possible cut: the sum of the scores before the cut, divided by its standard deviation.
 
-    The standard deviation is that over random orders, up to a factor that all cuts share. All scores have the sum zero.
+    The standard deviation is that of the sum over random orders, up to a factor that all cuts share. The sum of all
+    scores must be zero.
     """
     import numpy as np
 

@@ -9,9 +9,11 @@ from busbw.history.trends import Trend
 from busbw.terminal.charts import Chart
 
 MAX_WIDTH, HEIGHT = 120, 14
-"""Columns and lines of the plot."""
+"""Maximum columns and the lines of the plot."""
 _MARKERS = {"latency": "dot", "middle": "x", "plateau": "o"}
-_TICKS = 5
+_TICK_COUNT = 5
+_COLUMNS_PER_MARK = 2
+"""Minimum number of columns per mark."""
 
 
 def picture(trend: Trend, *, width: int) -> str:
@@ -19,12 +21,13 @@ def picture(trend: Trend, *, width: int) -> str:
 
     If there are fewer than two columns per run, each mark is the median of consecutive runs.
     """
-    count = len(trend.names)
-    if count < 3:
+    run_count = len(trend.names)
+    if run_count < 3:
         return ""
-    runs_per_mark = math.ceil(2 * count / width)  # at least two columns per mark
+    width = min(width, MAX_WIDTH)
+    runs_per_mark = math.ceil(_COLUMNS_PER_MARK * run_count / width)
     grouping = f", one mark per {runs_per_mark} runs" if runs_per_mark > 1 else ""
-    chart = Chart(f"speed in % of the usual{grouping}; |: change of level", min(width, MAX_WIDTH), HEIGHT)
+    chart = Chart(f"speed in % of the usual{grouping}; |: change of level", width, HEIGHT)
     for band in trend.bands:
         marks = list(_marks(band.scores, runs_per_mark))
         if marks:
@@ -32,7 +35,7 @@ def picture(trend: Trend, *, width: int) -> str:
             chart.add_marks(x, y, label=band.band, marker=_MARKERS[band.band])
     for run_index in sorted({change.at for band in trend.bands for change in band.changes}):
         chart.add_vertical_line(run_index - 0.5)  # between the runs
-    ticks = sorted({round(tick * (count - 1) / (_TICKS - 1)) for tick in range(_TICKS)})
+    ticks = sorted({round(tick * (run_count - 1) / (_TICK_COUNT - 1)) for tick in range(_TICK_COUNT)})
     chart.set_x_ticks(ticks, _time_labels([trend.times_s[run_index] for run_index in ticks]))
     return chart.text()
 
@@ -49,4 +52,5 @@ def _marks(scores: Sequence[float | None], runs_per_mark: int) -> Iterator[tuple
     for first in range(0, len(scores), runs_per_mark):
         known = [score for score in scores[first : first + runs_per_mark] if score is not None]
         if known:
-            yield first + (runs_per_mark - 1) / 2, 100 * median(known)
+            middle = first + (runs_per_mark - 1) / 2
+            yield middle, 100 * median(known)

@@ -109,7 +109,9 @@ def trends(
 
 def _make_trend_key(measured: MeasuredSeries, *, any_host: bool) -> TrendKey:
     properties = {name: getattr(measured, name) for name in TrendKey._fields}
-    return TrendKey(**properties | ({"hosts": f"any {measured.host_count}"} if any_host else {}))
+    if any_host:
+        properties["hosts"] = f"any {measured.host_count}"
+    return TrendKey(**properties)
 
 
 def _make_trend(key: TrendKey, runs: list[MeasuredSeries], false_alarms: float) -> Trend:
@@ -136,7 +138,7 @@ def _usual_times(runs: list[MeasuredSeries]) -> dict[int, float]:
 
 def _split_into_bands(usual_us: dict[int, float]) -> Iterator[tuple[BandName, tuple[int, ...]]]:
     """Yields each band with its sizes. Bands without sizes are omitted."""
-    # The function needs bus bandwidths. Bytes over time is proportional to them.
+    # `find_plateau_start` expects bus bandwidths. Bytes divided by time are proportional to them.
     plateau_start = find_plateau_start([(size, size / time_us) for size, time_us in usual_us.items()])
     for band in BANDS:
         if sizes := tuple(size for size in usual_us if band_of(size, plateau_start) == band):
@@ -147,10 +149,11 @@ def _make_band_trend(
     band: BandName, sizes: tuple[int, ...], runs: list[MeasuredSeries], usual_us: dict[int, float], false_alarms: float
 ) -> BandTrend:
     scores = tuple(_score(run, sizes, usual_us) for run in runs)
-    scored_runs = [index for index, score in enumerate(scores) if score is not None]
-    level_changes = change_points([score for score in scores if score is not None], false_alarms=false_alarms)
-    changes = tuple(change._replace(at=scored_runs[change.at]) for change in level_changes)
-    return BandTrend(band, sizes, scores, changes, is_too_short=len(scored_runs) < min_runs(false_alarms))
+    known_scores = {run_index: score for run_index, score in enumerate(scores) if score is not None}
+    run_indexes = list(known_scores)
+    level_changes = change_points(list(known_scores.values()), false_alarms=false_alarms)
+    changes = tuple(change._replace(at=run_indexes[change.at]) for change in level_changes)
+    return BandTrend(band, sizes, scores, changes, is_too_short=len(known_scores) < min_runs(false_alarms))
 
 
 def _score(run: MeasuredSeries, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:

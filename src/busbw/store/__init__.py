@@ -3,10 +3,8 @@
 from busbw.store.index import Index
 from busbw.store.layout import (
     RECORDS,
-    RUN_FILE,
     STORE_VARIABLE,
     RunFile,
-    StoreEntry,
     default_folder,
     entries,
     find,
@@ -32,7 +30,6 @@ from busbw.store.rows import MAX_INTEGER, series_values
 __all__ = [
     "MAX_INTEGER",
     "RECORDS",
-    "RUN_FILE",
     "STORE_VARIABLE",
     "Filter",
     "Index",
@@ -40,7 +37,6 @@ __all__ = [
     "NoReadableLogError",
     "RunFile",
     "RunRow",
-    "StoreEntry",
     "StoredPoint",
     "count_points",
     "count_runs",

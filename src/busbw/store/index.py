@@ -4,8 +4,8 @@ The index contains only data from the logs. It is updated before each use: a log
 time is read again, and the entry of a removed log is deleted. So the index can be deleted at any time, and it is
 rebuilt if it is damaged or has another version.
 
-A lock file lets only one process change it at a time. If a process is killed during a change, SQLite's journal restores
-the previous state. If the store is not writable, the index is built in memory.
+A lock file lets only one process at a time change the index. If a process is killed during a change, SQLite's journal
+restores the previous state. If the store is not writable, the index is built in memory.
 """
 
 import errno
@@ -58,7 +58,9 @@ CREATE INDEX series_by_kind ON series(collective, dtype);
 a run; points: one per measurement. `series.member` holds `Row.group`, the group of ranks ("group" is a word of SQL)."""
 
 _LOCK_LIMIT_S = 60
+"""Maximum wait for another process that updates the index."""
 _POLL_S = 0.05
+"""Interval between two attempts to take the lock."""
 _LOGS_PER_COMMIT = 200
 """Number of logs per commit. If the first indexing of a large store is killed, at most this work is lost."""
 
@@ -98,7 +100,8 @@ class Index:
         try:
             return run_query(self._connection)
         except sqlite3.DatabaseError as error:
-            if "locked" in str(error):
+            is_in_use = "locked" in str(error)
+            if is_in_use:
                 raise BusbwError(f"the index of {self.store} is in use: {error}", remedy="try again later") from error
             self._connection.close()
             self.messages.append(f"the index was damaged ({error}) and has been rebuilt")
@@ -122,7 +125,7 @@ class Index:
         if not self.store.is_dir():
             return self._update_index(_connect(":memory:"))
         try:
-            with _hold_lock(self.store / LOCK):
+            with _hold_lock(self.store / LOCK):  # only for the update; queries need no lock
                 return self._open_index_file(rebuild=rebuild)
         except (OSError, sqlite3.OperationalError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -156,7 +159,7 @@ class Index:
 
 @contextmanager
 def _hold_lock(path: Path) -> Iterator[None]:
-    """Holds a lock for one process. The kernel releases it when the process ends, even if it is killed."""
+    """Holds the lock file, which one process at a time can lock. The kernel releases the lock of a killed process."""
     # O_NONBLOCK: if the path is a pipe, open must not wait for its other end.
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666), "rb") as lock:
         deadline_s = time.monotonic() + _LOCK_LIMIT_S
@@ -174,6 +177,7 @@ def _hold_lock(path: Path) -> Iterator[None]:
 
 
 def _connect(path: str) -> sqlite3.Connection:
+    # Without an isolation level, only `_transaction` begins and commits transactions.
     connection = sqlite3.connect(path, timeout=_LOCK_LIMIT_S, isolation_level=None)
     try:
         # An index that is lost in a power failure is rebuilt, so writes need not wait for the disk.
@@ -201,7 +205,7 @@ def _make_tables(connection: sqlite3.Connection) -> None:
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         for (name,) in names:
             connection.execute(f'DROP TABLE "{name}"')
-        for statement in _TABLES.split(";\n"):
+        for statement in _TABLES.split(";\n"):  # `executescript` would commit the transaction
             if statement.strip():
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")

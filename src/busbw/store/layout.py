@@ -33,7 +33,9 @@ _LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".cs
 _TIMED_NAME = re.compile(r"\d{8}T\d{6}Z-")
 """Beginning of a name from `run_name`."""
 _LAST_TEXT = re.compile(r"last(?:~(\d+))?")
+"""`last` or `last~N`: the run N runs before the newest."""
 _MAX_SAME_NAMES = 1000
+"""Maximum number of runs with the same second and collective. It ends the search for a free name."""
 
 
 class RunFile(Struct, kw_only=True, frozen=True):
@@ -75,14 +77,14 @@ def run_name(moment: datetime, collective: str) -> str:
 def new_run(store: Path, name: str) -> Path:
     """Creates the folder of a new run. If the name exists, a number is appended.
 
-    mkdir is atomic, so two runs that start at the same time never share a folder.
+    Two runs that start at the same time never share a folder, because mkdir fails for the second one.
 
     Raises:
         UsageError: The folder cannot be created.
     """
     try:
         store.mkdir(parents=True, exist_ok=True)
-        for number in range(1, _MAX_SAME_NAMES):
+        for number in range(1, _MAX_SAME_NAMES + 1):
             folder = store / (name if number == 1 else f"{name}-{number}")
             with suppress(FileExistsError):
                 folder.mkdir()
@@ -119,21 +121,21 @@ def entries(store: Path) -> Iterator[StoreEntry]:
         path = Path(directory_entry.path)
         if directory_entry.name.startswith(".") or not (is_folder or path.suffix in _LOG_SUFFIXES):
             continue
-        with suppress(OSError):  # a folder without records is not a run; a file may have been removed meanwhile
-            log = path / RECORDS if is_folder else path
+        log = path / RECORDS if is_folder else path
+        try:
             status = log.stat()
-            if not stat.S_ISREG(status.st_mode):
-                continue
-            # Names must be valid text for the index and for output.
-            name = path_text(directory_entry.name)
-            yield StoreEntry(name, log, status.st_size, status.st_mtime_ns)
+        except OSError:  # a folder without records is not a run; a file may have been removed meanwhile
+            continue
+        if stat.S_ISREG(status.st_mode):
+            # `path_text` makes the name valid text for the index and for output.
+            yield StoreEntry(path_text(directory_entry.name), log, status.st_size, status.st_mtime_ns)
 
 
 def find(text: str, store: Path | None = None) -> Path:
     """Returns the log of a run.
 
-    `text` is a path, the name of a run, the beginning of a name, `last` for the newest run, or `last~1` for the run
-    before the newest.
+    `text` is a path, the name of a run in `store`, the beginning of a name, `last` for the newest run, or `last~1` for
+    the run before the newest. None as `store` is the default folder.
 
     Raises:
         UsageError: No run or several runs match.

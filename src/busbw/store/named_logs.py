@@ -32,9 +32,9 @@ def read_named_logs(
 
     Args:
         names: Each is a path, a run of the default store as in `find`, or a folder of runs and logs.
-        on_note: Receives a sentence for each log that was given several times, and for each document and search of a
-            folder.
-        on_skipped: Receives a sentence for each unreadable file of a folder. It may be the log of a failed run.
+        on_note: Receives a sentence for each log that was given several times. In a folder, also for each document and
+            each record of a search.
+        on_skipped: Receives a sentence for each other unreadable file of a folder, such as the log of a failed run.
 
     Raises:
         NoReadableLogError: No log of the folders can be read. All skipped files were reported before.
@@ -54,13 +54,14 @@ def read_named_logs(
         except BusbwError as error:
             if not all(named_log.is_in_folder for named_log in named_logs):
                 raise
-            problems.append(f"{path_text(path)} was skipped: {error}")
+            problem = f"{path_text(path)} was skipped: {error}"
+            problems.append(problem)
             if isinstance(error, SearchRecordError):
                 on_note(f"{path_text(path)} is a search without rows and is left out.")
             elif _is_document(path):
                 on_note(f"{path_text(path)} is a document without rows and is left out.")
             else:
-                on_skipped(problems[-1])
+                on_skipped(problem)
             continue
         yield log
         has_log = True
@@ -71,13 +72,14 @@ def read_named_logs(
 
 
 def _is_document(path: Path) -> bool:
-    """True if the name of a file says that it describes logs. It may contain rows nevertheless."""
+    """True if the name of a file suggests prose. The file may contain rows nevertheless."""
     return path.suffix.lower() == ".md" or path.stem.lower() in _DOCUMENT_STEMS
 
 
 def _find_named_logs(name: str) -> list[_NamedLog]:
     folder = Path(name)
-    if not name or not folder.is_dir() or (folder / RECORDS).is_file():  # a single run
+    is_run = (folder / RECORDS).is_file()
+    if not name or not folder.is_dir() or is_run:  # Path("") is the current folder
         return [_NamedLog(find(name), is_in_folder=False)]
     paths = sorted(entry.log for entry in entries(folder))
     if not paths:

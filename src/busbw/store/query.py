@@ -14,6 +14,7 @@ from msgspec import Struct
 from busbw.logs import Placement
 from busbw.store.rows import MAX_INTEGER
 
+# In the order of the first fields of RunRow.
 _RUN_COLUMNS = (
     "name, number, time_s, time_source, program, backend, library, hosts, host_count, device, runs.ranks, complete,"
     " runs.rows, wrong, checked"
@@ -138,7 +139,7 @@ class MeasuredSeries(NamedTuple):
 
 
 def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunRow]:
-    """Returns the matching runs, newest first. Their sizes, types and busbw are those of the matching series only.
+    """Returns the matching runs, newest first. Sizes, types and busbw of a run are those of its matching series only.
 
     The filter's placement is ignored.
     """
@@ -169,9 +170,10 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
     `count_wrong` counts them.
     """
     where, values = _where_clause(wanted)
-    series_columns = {
-        row[0]: row[1:]
-        for row in connection.execute(
+    # The columns after the id have the order of the fields of MeasuredSeries.
+    columns_by_series_id = {
+        series_id: columns
+        for series_id, *columns in connection.execute(
             "SELECT series.id, name, number, time_s, runs.backend, runs.hosts, host_count, device, transport, method,"
             " circumstances, collective, dtype, redop, root, series.ranks, member, variant"
             " FROM runs JOIN files ON files.id = runs.file JOIN series ON series.run = runs.id" + where,
@@ -179,9 +181,10 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
         )
     }
     points_where, points_values = _timed_points_clause(wanted)
+    # `groupby` needs the rows of a series next to each other.
     rows = connection.execute(
         f"SELECT series, placement, size_bytes, avg(time_us) FROM points{points_where} AND coalesce(wrong, 0) = 0"
-        " GROUP BY series, size_bytes, placement",
+        " GROUP BY series, size_bytes, placement ORDER BY series, size_bytes, placement",
         points_values,
     )
     for series_id, series_rows in groupby(rows, key=itemgetter(0)):
@@ -189,7 +192,7 @@ def list_measured(connection: sqlite3.Connection, wanted: Filter) -> Iterator[Me
         for _, placement, size_bytes, time_us in series_rows:
             times_by_placement.setdefault(placement, {})[size_bytes] = time_us
         for placement, times_us in times_by_placement.items():
-            yield MeasuredSeries._make((*series_columns[series_id], placement, times_us))
+            yield MeasuredSeries._make((*columns_by_series_id[series_id], placement, times_us))
 
 
 def count_wrong(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, int]:

@@ -5,9 +5,8 @@ A point is one measurement: one placement of one size.
 
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterator
 from datetime import datetime, timezone
-from itertools import groupby
 
 import msgspec
 
@@ -71,12 +70,14 @@ def parse_time_s(time: str | None) -> float | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         parsed_moments = (_parse_format(text, time_format) for time_format in _TIME_FORMATS)
-        first_moment = next((parsed for parsed in parsed_moments if parsed), None)
+        first_moment = next(filter(None, parsed_moments), None)
         if first_moment is None:
             return None
         moment = first_moment
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
     try:
-        time_s = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+        time_s = moment.timestamp()
         datetime.fromtimestamp(time_s, timezone.utc)  # raises for a time that cannot be printed
     except (ValueError, OverflowError):
         return None
@@ -85,7 +86,7 @@ def parse_time_s(time: str | None) -> float | None:
 
 def _parse_format(text: str, time_format: str) -> datetime | None:
     try:
-        return datetime.strptime(text, time_format).replace(tzinfo=timezone.utc)
+        return datetime.strptime(text, time_format)  # without a zone, like every time format here
     except ValueError:
         return None
 
@@ -113,25 +114,25 @@ def series_values(table: Table, row: Row) -> tuple[object, ...]:
 
 def _insert_series(cursor: sqlite3.Cursor, run_id: int, table: Table) -> None:
     rows_by_configuration: dict[tuple[object, ...], list[Row]] = {}
-    for configuration, rows in groupby(table.rows, key=lambda row: series_values(table, row)):
-        rows_by_configuration.setdefault(configuration, []).extend(rows)
-    for configuration, configuration_rows in rows_by_configuration.items():
-        sizes = [row.size_bytes for row in configuration_rows]
-        figures = [figure for row in configuration_rows for figure in row.figures.values()]
+    for row in table.rows:
+        rows_by_configuration.setdefault(series_values(table, row), []).append(row)
+    for configuration, rows in rows_by_configuration.items():
+        sizes = [row.size_bytes for row in rows]
+        figures = [figure for row in rows for figure in row.figures.values()]
         peak_busbw_gbps = max((figure.busbw_gbps for figure in figures if figure.busbw_gbps is not None), default=None)
         cursor.execute(
             "INSERT INTO series(run, collective, dtype, redop, root, ranks, member, variant, min_bytes, max_bytes,"
             " peak_busbw_gbps, rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (run_id, *configuration, min(sizes), max(sizes), peak_busbw_gbps, len(configuration_rows)),
+            (run_id, *configuration, min(sizes), max(sizes), peak_busbw_gbps, len(rows)),
         )
         assert cursor.lastrowid is not None
         cursor.executemany(
             "INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            _point_values(cursor.lastrowid, configuration_rows),
+            _point_values(cursor.lastrowid, rows),
         )
 
 
-def _point_values(series_id: int, rows: list[Row]) -> Iterable[tuple[object, ...]]:
+def _point_values(series_id: int, rows: list[Row]) -> Iterator[tuple[object, ...]]:
     """Yields the columns of `points` for each measurement."""
     for row in rows:
         for placement, figure in row.figures.items():

@@ -62,13 +62,18 @@ def live_line(*, plain_interval_s: float | None = None) -> Iterator[Callable[[st
             lines. None: no text is printed.
     """
     if not sys.stderr.isatty():
-        yield (lambda _text: None) if plain_interval_s is None else _plain_printer(plain_interval_s)
+        yield _ignore_text if plain_interval_s is None else _plain_printer(plain_interval_s)
         return
     with Live(console=Console(file=sys.stderr, highlight=False), auto_refresh=False, transient=True) as live:
         yield lambda text: live.update(_dim(text), refresh=True)
 
 
+def _ignore_text(_text: str) -> None:
+    """Prints nothing."""
+
+
 def _plain_printer(interval_s: float) -> Callable[[str], None]:
+    """Returns a function that prints a text as a line, unless it printed one less than `interval_s` ago."""
     next_s = monotonic() + interval_s
 
     def print_if_due(text: str) -> None:

@@ -11,7 +11,7 @@ class Chart:
         import plotext  # slow to import, and few commands draw a chart
 
         self._figure = plotext.figure
-        """plotext has one figure."""
+        """The only figure of plotext. It is cleared, so each chart must be finished before the next one is made."""
         self._uncolorize = plotext.uncolorize
         self._figure.clear()
         self._figure.plot_size(width, height)

@@ -24,18 +24,16 @@ class CommOpsView:
     def columns(self, rows: Sequence[Row]) -> list[Column]:
         """Returns the columns of these rows of the table."""
         figures = [next(iter(row.figures.values()), Figure()) for row in rows]
-        medians_us = [
-            median(samples_us) if (samples_us := list(chain(*figure.samples_us))) else None for figure in figures
-        ]
+        medians_us = [_median_us(figure) for figure in figures]
         slowest = [_find_slowest_rank(self._table, figure) for figure in figures]
         return [
             Column("call", [Cell(plain(row.collective or "")) for row in rows], right=False),
             Column("ranks", [Cell(_ranks_text(row)) for row in rows]),
             Column("iters", [Cell(str(figure.stats.samples) if figure.stats else "") for figure in figures], weight=10),
-            Column("mean", [Cell(_duration(figure.time_us)) for figure in figures]),
-            Column("median", [Cell(_duration(median_us)) for median_us in medians_us]),
-            Column("slowest", [Cell(_duration(rank.mean_us)) for rank in slowest]),
-            Column("its median", [Cell(_duration(rank.median_us)) for rank in slowest], weight=15),
+            Column("mean", [Cell(_optional_duration_text(figure.time_us)) for figure in figures]),
+            Column("median", [Cell(_optional_duration_text(median_us)) for median_us in medians_us]),
+            Column("slowest", [Cell(_optional_duration_text(rank.mean_us)) for rank in slowest]),
+            Column("its median", [Cell(_optional_duration_text(rank.median_us)) for rank in slowest], weight=15),
             Column("slowest rank", [Cell(rank.name) for rank in slowest], right=False, weight=20),
             Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25),
         ]
@@ -45,19 +43,27 @@ class CommOpsView:
         return []
 
 
+def _median_us(figure: Figure) -> float | None:
+    """Returns the median over the samples of all ranks. None without samples."""
+    samples_us = list(chain(*figure.samples_us))
+    return median(samples_us) if samples_us else None
+
+
 def _ranks_text(row: Row) -> str:
-    """Number of ranks that make the call, and that of the test if it is larger: "2 of 4"."""
-    if row.ranks is None or row.lifecycle is None or row.lifecycle.test_ranks == row.ranks:
-        return "" if row.ranks is None else str(row.ranks)
+    """Number of ranks that make the call. If the test has more ranks, also their number: "2 of 4"."""
+    if row.ranks is None:
+        return ""
+    if row.lifecycle is None or row.lifecycle.test_ranks == row.ranks:
+        return str(row.ranks)
     return f"{row.ranks} of {row.lifecycle.test_ranks}"
 
 
-def _duration(time_us: float | None) -> str:
+def _optional_duration_text(time_us: float | None) -> str:
     return "" if time_us is None else duration_text(time_us)
 
 
 class _SlowestRank(NamedTuple):
-    """The rank with the longest mean time. Empty without samples."""
+    """The rank with the longest mean time. Empty if it is unknown."""
 
     mean_us: float | None = None
     median_us: float | None = None
@@ -65,9 +71,10 @@ class _SlowestRank(NamedTuple):
 
 
 def _find_slowest_rank(table: Table, figure: Figure) -> _SlowestRank:
-    means_us = [fmean(samples_us) for samples_us in figure.samples_us if samples_us]
-    if not means_us or len(means_us) < len(figure.samples_us):
+    # The slowest rank is unknown if any rank lacks samples.
+    if not figure.samples_us or not all(figure.samples_us):
         return _SlowestRank()
+    means_us = [fmean(samples_us) for samples_us in figure.samples_us]
     rank = max(range(len(means_us)), key=means_us.__getitem__)
     host = next((listed.host for listed in table.rank_list if listed.rank == rank), None)
     name = f"rank {rank}" + (f" on {host}" if host else "")

@@ -11,13 +11,15 @@ from busbw.units import size_text
 
 WIDTH, HEIGHT = 80, 16
 """Maximum width and default height, in characters."""
-_MAX_CURVES = 6
 _TICK_WIDTH = 11
 """Columns for the label of one size on the horizontal axis, including a gap."""
 _MARKERS = ("braille", "dot", "x", "+", "*", "#")
+"""Marker of each drawn curve. More curves are not drawn."""
 _EXPECTED_MARKER = "o"
 _AXIS_MARGIN = 0.08
 """Margin of a logarithmic axis around the values, as a fraction of their range."""
+_MIN_AXIS_MARGIN = 0.02
+"""Minimum margin of a logarithmic axis in decades, so that equal values have an axis of some length."""
 _FRAME_DISTANCE = 0.04
 """Minimum distance of a tick from the frame, as a fraction of the axis. A tick may lie in the margin."""
 
@@ -96,7 +98,7 @@ def _sizes(curves: _Curves) -> list[int]:
 
 def _draw(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, float]) -> str:
     keys = list(curves)
-    shown_keys = keys[:_MAX_CURVES]
+    shown_keys = keys[: len(_MARKERS)]
     if len(shown_keys) < len(keys):
         title += f", the first {len(shown_keys)} of {len(keys)} curves"
     width, sizes = min(frame.width, WIDTH), _sizes(curves)
@@ -114,10 +116,7 @@ def _draw(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, flo
         )
     if frame.is_logarithmic:
         measured_values = [value for curve in curves.values() for value in curve.values()]
-        low, high = _axis_ends(measured_values + [value for _, value in expected_points])
-        chart.set_y_range(low, high)
-        value_ticks = _value_ticks(low, high)
-        chart.set_y_ticks([math.log10(tick) for tick in value_ticks], [f"{tick:g}" for tick in value_ticks])
+        _set_logarithmic_y_axis(chart, measured_values + [value for _, value in expected_points])
     else:
         chart.set_y_range(0, None)
     size_ticks = _size_ticks(sizes, max_count=max(2, width // _TICK_WIDTH))
@@ -126,10 +125,18 @@ def _draw(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, flo
     return chart.text()
 
 
+def _set_logarithmic_y_axis(chart: Chart, values: Sequence[float]) -> None:
+    """Sets the range and the ticks of the vertical axis for values that the chart has as logarithms."""
+    low, high = _axis_ends(values)
+    chart.set_y_range(low, high)
+    ticks = _value_ticks(low, high)
+    chart.set_y_ticks([math.log10(tick) for tick in ticks], [f"{tick:g}" for tick in ticks])
+
+
 def _axis_ends(values: Sequence[float]) -> tuple[float, float]:
     """Returns the logarithms of the ends of an axis: the smallest and largest value with a margin."""
     low, high = math.log10(min(values)), math.log10(max(values))
-    margin = max(_AXIS_MARGIN * (high - low), 0.02)
+    margin = max(_AXIS_MARGIN * (high - low), _MIN_AXIS_MARGIN)
     return low - margin, high + margin
 
 

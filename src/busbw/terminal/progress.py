@@ -32,23 +32,23 @@ _RECENT_ROWS = 256
 _LARGE_RATIO = 4
 """If the mean remaining size exceeds the largest finished one by this factor, the time per byte must be known."""
 _NOTICEABLE_S = 0.05
-"""The time per byte counts as known only if the time has grown by at least this much, and has at least doubled."""
+"""Minimum growth of the time, in seconds, from which the time per byte is known. The time must also have doubled."""
 
 
 def seconds_left(rows: int, size_sum: float, spent: Sequence[tuple[int, float]]) -> float | None:
     """Estimates the time of the remaining rows. None if too little is known.
 
-    The model of the time of a row, with warm-up and check, is a line: a fixed time plus a time per byte. The line goes
-    through the fastest row and that one of the three largest rows which makes it steepest. So the estimate is too long
-    rather than too short while bandwidth still grows.
+    The time of a row includes warm-up and check. The model of this time is a line: a fixed time plus a time per byte.
+    The line goes through the fastest row, and through that of the three largest rows with which it is steepest. So the
+    estimate is too long rather than too short while bandwidth still grows.
 
-    An estimate needs three finished rows. If much larger rows follow, the time of the last three must also have grown
-    noticeably over that of the fastest row.
+    An estimate needs three finished rows. If much larger rows follow, one of the three largest rows must also take
+    noticeably longer than the fastest row.
 
     Args:
         rows: Number of remaining rows.
-        size_sum: Sum of their sizes in bytes.
-        spent: Bytes of each finished row, and the seconds that it took, in order.
+        size_sum: Sum of the sizes of the remaining rows in bytes.
+        spent: Bytes and seconds of each finished row, in order.
     """
     if rows <= 0:
         return 0.0
@@ -67,7 +67,7 @@ def seconds_left(rows: int, size_sum: float, spent: Sequence[tuple[int, float]])
 
 
 def progress_line(text: str, *, is_reason: bool) -> Text:
-    """Returns the text to draw: the reason of a wait whole, in several lines if necessary, others cut to one line."""
+    """Returns the text to draw. The reason of a wait is folded into several lines; other texts are cut to one line."""
     return Text(text, style="dim", overflow="fold" if is_reason else "ellipsis", no_wrap=not is_reason)
 
 
@@ -75,15 +75,20 @@ def duration_text(seconds: float) -> str:
     """Text of an estimated duration, rounded: "about 40 s", "about 3 min"."""
     if seconds < 1:
         return "about 1 s"
+    if seconds < 10:
+        return f"about {seconds:.0f} s"
     if seconds < 60:
-        return f"about {seconds:.0f} s" if seconds < 10 else f"about {round(seconds, -1):.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+        return f"about {round(seconds, -1):.0f} s"
+    if seconds < 90 * 60:
+        return f"about {seconds / 60:.0f} min"
+    return f"about {seconds / 3600:.1f} h"
 
 
 class Progress:
     """Shows the engine's output lines, and a line of progress from the record that the engine writes.
 
-    If stdout is a terminal, both share it. Otherwise stdout gets only the engine's bytes.
+    If stdout is a terminal, it shows the output and the line. Otherwise stdout gets only the engine's bytes, and stderr
+    the line.
     """
 
     def __init__(self, record_path: Path) -> None:
@@ -111,7 +116,7 @@ class Progress:
         with suppress(BrokenPipeError):
             self._live.stop()
 
-    def line(self, line: bytes) -> None:
+    def print_line(self, line: bytes) -> None:
         """Shows a line of the engine's stdout, with its newline. Clears the waiting status."""
         self._status = ""
         if self._shares_stdout:
@@ -124,7 +129,7 @@ class Progress:
         """Shows a message for stderr above the line of progress."""
         self._console.print(Text(text), soft_wrap=True)
 
-    def status(self, text: str) -> None:
+    def set_status(self, text: str) -> None:
         """Sets a waiting status that replaces the line of progress. An empty text clears it."""
         self._status = text
 
@@ -162,11 +167,11 @@ class Progress:
             return ""
         rows, size_sum = header.rows_planned - len(ends), header.bytes_planned - sum(size for size, _ in ends)
         # The first row includes the start-up, so the time of the second row replaces its time.
-        seconds = seconds_left(rows, size_sum, [spent[0], *spent])
-        if not seconds:
+        remaining_s = seconds_left(rows, size_sum, [spent[0], *spent])
+        if remaining_s is None or remaining_s == 0:
             return ""
         since_last_s = monotonic() - self._start_s - ends[-1][1]
-        return f", {duration_text(max(seconds - since_last_s, 0))} left"
+        return f", {duration_text(max(remaining_s - since_last_s, 0))} left"
 
     def _read_record(self) -> None:
         """Reads the lines that the engine has written since the last call."""
@@ -187,5 +192,6 @@ class Progress:
 
     def _add_row(self, row: RowRecord) -> None:
         self._last_row = row
-        key = (row.cycle, row.dtype, row.redop, row.root, row.requested_bytes)  # of both placements and all groups
+        # The records of both placements and of all groups are one row, which ends with the last of them.
+        key = (row.cycle, row.dtype, row.redop, row.root, row.requested_bytes)
         self._ends[key] = (row.requested_bytes, monotonic() - self._start_s)

@@ -1,10 +1,10 @@
 """Terminal view of a log: description of the run, correctness of the data, table, plots and warnings.
 
-`busbw show` prints it. A figure has the measured values of one placement of a row (logs.py).
+`busbw show` prints this view. A figure has the measured values of one placement of a row (logs.py).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from rich.text import Text
@@ -45,7 +45,7 @@ def log_lines(
     Args:
         log: Log to show.
         width: Width of the terminal in columns.
-        expected: Returns the expectations for a table. None to omit the column.
+        expected: Returns the expectations for a table. None to omit the column of the expected busbw.
         draw: True to draw plots.
         numbers: Numbers of the tables to show, from 1. None for the first MAX_TABLES.
     """
@@ -57,36 +57,38 @@ def log_lines(
             continue
         if numbers is not None and number not in numbers:
             continue
-        output: list[str | Text] = []
-        expectation = expected(table) if expected else ExpectationColumns()
-        view = _make_view(table, expectation)
         if has_output:
-            output.append("")
+            yield Text()
         has_output = True
         prefix = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
-        output += _heading(table, prefix + view.title)
-        output.append(_correctness_line(table))
-        output += _sentences("late", [late.text for late in late_ranks(table.rows)], "yellow")
-        shown_rows = table.rows[:MAX_ROWS]
-        if shown_rows:
-            output += ["", *table_lines(view.columns(shown_rows), width)]
-        if len(table.rows) > len(shown_rows):
-            more_text = count_text(len(table.rows) - len(shown_rows), "more row")
-            output.append(Text(f"and {more_text}; `busbw export csv` writes all", "yellow"))
-        assumptions = dict.fromkeys(filter(None, map(expectation.assumption, shown_rows)))
-        output += [Text(f"expected: {plain(assumption)}", "dim") for assumption in assumptions]
-        if draw:
-            output += view.plots(width)
-        output += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
-        yield from _wrap_lines(output, width)
-    output = [*hidden.lines(), *_sentences("warning", log.warnings, "yellow")]
+        expectation = expected(table) if expected else ExpectationColumns()
+        yield from _wrap_lines(_table_output(table, prefix, expectation, width, draw=draw), width)
     refusals = map_sequence(lambda refusal: f"line {refusal.line}: {refusal.reason}", log.refused)
-    yield from _wrap_lines([*output, *_sentences("left out", refusals, "yellow")], width)
+    warnings = _sentences("warning", log.warnings, "yellow")
+    yield from _wrap_lines([*hidden.lines(), *warnings, *_sentences("left out", refusals, "yellow")], width)
 
 
-def _make_view(table: Table, expected: ExpectationColumns) -> CommOpsView | SizesView:
-    """Selects the view for the kind of the table."""
-    return CommOpsView(table) if table.collective == COMM_OPS else SizesView(table, expected)
+def _table_output(
+    table: Table, title_prefix: str, expectation: ExpectationColumns, width: int, *, draw: bool
+) -> Iterator[str | Text]:
+    """Yields the lines that describe a table. Sentences are not wrapped yet."""
+    view = CommOpsView(table) if table.collective == COMM_OPS else SizesView(table, expectation)
+    yield from _heading(table, title_prefix + view.title)
+    yield _correctness_line(table)
+    yield from _sentences("late", [late.text for late in late_ranks(table.rows)], "yellow")
+    shown_rows = table.rows[:MAX_ROWS]
+    if shown_rows:
+        yield ""
+        yield from table_lines(view.columns(shown_rows), width)
+    if len(table.rows) > len(shown_rows):
+        more_text = count_text(len(table.rows) - len(shown_rows), "more row")
+        yield Text(f"and {more_text}; `busbw export csv` writes all", "yellow")
+    assumptions = dict.fromkeys(filter(None, map(expectation.assumption, shown_rows)))
+    for assumption in assumptions:
+        yield Text(f"expected: {plain(assumption)}", "dim")
+    if draw:
+        yield from view.plots(width)
+    yield from _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
 
 
 class _HiddenTables:
@@ -108,7 +110,7 @@ class _HiddenTables:
         return ["", Text(f"and {count_text(self._count, 'more table')}{wrong_text}; --table N shows one", style)]
 
 
-def _wrap_lines(lines: Sequence[str | Text], width: int) -> Iterator[Text]:
+def _wrap_lines(lines: Iterable[str | Text], width: int) -> Iterator[Text]:
     for line in lines:
         yield from _wrap(Text(line) if isinstance(line, str) else line, width)
 
@@ -122,27 +124,28 @@ def _wrap(line: Text, width: int) -> list[Text]:
 
 
 def _correctness_line(table: Table) -> Text:
-    """Returns the line that states whether the data of the table are correct."""
-    measurements = wrong = checked = 0
+    """Returns the line that states whether the data of the table are correct, and how an incomplete run ended."""
+    measurement_count = wrong_count = checked_count = 0
     first_wrong_text = ""
     for row in table.rows:
         for placement, figure in row.figures.items():
-            measurements += 1
-            checked += figure.check == "checked"
+            measurement_count += 1
+            checked_count += figure.check == "checked"
             if figure.wrong_elements:
-                wrong += 1
+                wrong_count += 1
                 first_wrong_text = first_wrong_text or _wrong_case_text(row, placement, figure)
     end = f"; {plain(table.early_end_text)}" if table.early_end_text else ""
-    if not measurements:
+    if measurement_count == 0:
         return Text(f"data: no row{end}", style="red")
-    if wrong:
-        return Text(f"data: WRONG in {wrong} of {measurements} measurements: {first_wrong_text}{end}", "bold red")
-    if checked == measurements:
-        return Text(f"data: right in all {count_text(checked, 'measurement')}{end}", style="yellow" if end else "green")
-    if checked:
-        return Text(
-            f"data: right in the {checked} of {measurements} measurements that were checked{end}", style="yellow"
-        )
+    if wrong_count:
+        wrong_text = f"WRONG in {wrong_count} of {measurement_count} measurements: {first_wrong_text}"
+        return Text(f"data: {wrong_text}{end}", "bold red")
+    if checked_count == measurement_count:
+        all_text = count_text(checked_count, "measurement")
+        return Text(f"data: right in all {all_text}{end}", style="yellow" if end else "green")
+    if checked_count:
+        checked_text = f"{checked_count} of {measurement_count} measurements that were checked"
+        return Text(f"data: right in the {checked_text}{end}", style="yellow")
     return Text(f"data: not checked, or not stated in the log{end}", style="yellow")
 
 
@@ -197,15 +200,16 @@ def _row_warnings(table: Table) -> list[str]:
                 case = " ".join(filter(None, [row.label, PLACEMENT_WORDS[placement]]))
                 first_cases.setdefault(warning, case)
                 counts[warning] += 1
-    return [
-        f"{case}{f' and {counts[warning] - 1} more' if counts[warning] > 1 else ''}: {warning}"
-        for warning, case in first_cases.items()
-    ]
+    texts = []
+    for warning, case in first_cases.items():
+        more = f" and {counts[warning] - 1} more" if counts[warning] > 1 else ""
+        texts.append(f"{case}{more}: {warning}")
+    return texts
 
 
 def _sentences(kind: str, sentences: Sequence[str], style: str) -> list[Text]:
     texts = [Text(f"{kind}: {plain(sentence)}", style=style) for sentence in sentences[:_MAX_SENTENCES]]
-    hidden = len(sentences) - _MAX_SENTENCES
-    if hidden > 0:
-        texts.append(Text(f"{kind}: and {hidden} more (busbw import shows all)", style=style))
+    hidden_count = len(sentences) - _MAX_SENTENCES
+    if hidden_count > 0:
+        texts.append(Text(f"{kind}: and {hidden_count} more (busbw import shows all)", style=style))
     return texts

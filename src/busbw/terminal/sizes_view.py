@@ -25,13 +25,17 @@ NOISY_CV_PERCENT = 10
 """Coefficient of variation above which a figure is yellow, because its mean is unreliable."""
 
 _COMPARISON_WEIGHTS = range(28, 28 - len(COMPARISON_HEADINGS), -1)
-"""Weights of the columns of a comparison, of which the last is dropped first.
+"""Weights of the columns of a comparison (`Column.weight`), below those that identify a row. The last is dropped first.
 
-One of them has the weight of `wrong`: both are dropped at the same time.
+One of the weights is that of the column `wrong`, which is dropped together with this column.
 """
 
 _TWO_PLOTS_WIDTH = 110
 """Minimum width in characters for two plots side by side."""
+_PLOT_GAP = 2
+"""Columns between two plots side by side."""
+_STACKED_PLOT_HEIGHT = plot.HEIGHT - 4
+"""Lines of each plot if they are one above the other. The plots are lower, so that both fit a screen."""
 
 
 class RangeLike(Protocol):
@@ -107,13 +111,17 @@ class SizesView:
         rows = self._table.rows
         expected = {row.size_bytes: value.typical for row in rows if (value := self._expected.busbw_gbps(row))}
         is_side_by_side = width >= _TWO_PLOTS_WIDTH
-        plot_width = (width - 2) // 2 if is_side_by_side else width
-        height = plot.HEIGHT if is_side_by_side else plot.HEIGHT - 4
+        plot_width = (width - _PLOT_GAP) // 2 if is_side_by_side else width
+        height = plot.HEIGHT if is_side_by_side else _STACKED_PLOT_HEIGHT
         busbw_plot = plot.busbw_over_size(rows, width=plot_width, height=height, expected=expected)
         time_plot = plot.time_over_size(rows, width=plot_width, height=height)
         if busbw_plot and time_plot and is_side_by_side:
-            return ["", *plot.join_columns(busbw_plot, time_plot, min(plot_width, plot.WIDTH) + 2).splitlines()]
-        return [line for drawn in (busbw_plot, time_plot) if drawn for line in ("", *drawn.splitlines())]
+            left_width = min(plot_width, plot.WIDTH) + _PLOT_GAP
+            return ["", *plot.join_columns(busbw_plot, time_plot, left_width).splitlines()]
+        lines: list[str | Text] = []
+        for drawn in filter(None, (busbw_plot, time_plot)):
+            lines += ["", *drawn.splitlines()]
+        return lines
 
 
 def _placement_columns(rows: Sequence[Row], placement: Placement, expected: ExpectationColumns) -> list[Column]:
@@ -146,7 +154,7 @@ def _placement_columns(rows: Sequence[Row], placement: Placement, expected: Expe
 
 
 def _statistic_cells(figures: Sequence[Figure], sample_label: str, field: str) -> list[Cell]:
-    """Returns a statistic of the samples that have this label. Yellow: an unreliable mean."""
+    """Returns a statistic of the samples that have this label. A cell is yellow if the mean is unreliable."""
     values = [
         getattr(figure.stats, field) if figure.stats and figure.sample_label == sample_label else None
         for figure in figures
@@ -177,7 +185,11 @@ def _wrong_cell(figure: Figure) -> Cell:
 def _number(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
+    if value >= 1000:
+        return f"{value:.0f}"
+    if value >= 100:
+        return f"{value:.1f}"
+    return f"{value:.2f}"
 
 
 def is_shared(table: Table, field: str) -> bool:

@@ -13,10 +13,10 @@ _WAIT_S = 0.1
 
 
 class StdoutBuffer:
-    """Writes as much as the reader accepts and buffers the rest, so that its caller can react to signals.
+    """Writes as much as the reader accepts and buffers the rest, so that the writer can react to signals.
 
-    A blocking write to a full pipe waits in the kernel. Python restarts it after a signal, so the caller would not
-    regain control.
+    A blocking write to a full pipe would wait in the kernel. Python restarts such a write after a signal, so the writer
+    would not regain control.
     """
 
     def __init__(self, *, now_s: Callable[[], float] = monotonic) -> None:
@@ -64,8 +64,9 @@ class StdoutBuffer:
         poller.register(descriptor, select.POLLOUT)
         try:
             while self._pending and poller.poll(limit_s * 1000):
-                # A writable pipe accepts at least PIPE_BUF bytes.
-                del self._pending[: os.write(descriptor, self._pending[: select.PIPE_BUF])]
+                # A writable pipe accepts at least PIPE_BUF bytes, so this write does not wait.
+                written_count = os.write(descriptor, self._pending[: select.PIPE_BUF])
+                del self._pending[:written_count]
         except BlockingIOError:
             pass  # another process that shares the pipe filled it first
         except BrokenPipeError:

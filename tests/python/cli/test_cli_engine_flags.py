@@ -7,7 +7,7 @@ from click.shell_completion import ShellComplete
 
 from busbw import engine
 from busbw.cli.main import cli
-from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
+from busbw.cli.options.engine_flags import parse_collective, parse_count, rank_flags, used_flags
 from busbw.errors import UsageError
 
 
@@ -28,6 +28,20 @@ from busbw.errors import UsageError
 )
 def test_flags_have_one_name_in_every_form(words: list[str], flags: set[str]) -> None:
     assert used_flags(words) == flags
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ([], 1),
+        (["-t", "4"], 4),
+        (["--nthreads=4", "-t8"], 8),
+        (["-t", "many"], 1),
+        (["-t", "0"], 1),  # the engine refuses it; until then GPUs are divided by the count
+    ],
+)
+def test_an_invalid_count_is_one(words: list[str], count: int) -> None:
+    assert parse_count("-t", words) == count
 
 
 def test_ranks_are_chosen_only_if_none_are_given() -> None:

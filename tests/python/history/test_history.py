@@ -245,6 +245,14 @@ def test_the_picture_fits_and_names_the_bands(tmp_path: Path) -> None:
         assert all(any(name in line for line in lines) for name in ("latency", "middle", "plateau", "2026-01-01"))
 
 
+def test_marks_of_a_wide_picture_have_two_columns(tmp_path: Path) -> None:
+    for day in range(70):
+        add_run(tmp_path, day)
+    (trend,) = trends_of(tmp_path)
+    # The picture has at most 120 columns, which are fewer than two per run.
+    assert "one mark per 2 runs" in picture(trend, width=200)
+
+
 def test_runs_of_one_day_are_labeled_with_times(tmp_path: Path) -> None:
     for day in range(3):
         add_run(tmp_path, day)

@@ -158,7 +158,7 @@ def test_a_long_wait_is_shown() -> None:
     heard: list[str] = []
     clock = Clock()
     progress = PlainProgress(heard.append, now_s=clock)
-    progress.status("waiting: 2 of 4 tasks pending (Resources)")
+    progress.set_status("waiting: 2 of 4 tasks pending (Resources)")
     clock.now_s = 1.9
     progress.refresh()
     assert heard == []
@@ -166,7 +166,7 @@ def test_a_long_wait_is_shown() -> None:
     for _ in range(3):
         progress.refresh()
     assert heard == ["busbw: waiting: 2 of 4 tasks pending (Resources)"]
-    progress.status("waiting: 1 of 4 tasks pending (Priority)")
+    progress.set_status("waiting: 1 of 4 tasks pending (Priority)")
     clock.now_s = 3.9
     progress.refresh()
     assert len(heard) == 1
@@ -179,13 +179,13 @@ def test_a_short_wait_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     heard: list[str] = []
     clock = Clock()
     progress = PlainProgress(heard.append, now_s=clock)
-    progress.status("starting")
+    progress.set_status("starting")
     clock.now_s = 1.0
     with os.fdopen(os.dup(1), "wb"):
-        progress.line(b"# the table\n")
+        progress.print_line(b"# the table\n")
     clock.now_s = 9.0
     progress.refresh()
-    progress.status("ending")
+    progress.set_status("ending")
     clock.now_s = 10.0
     progress.refresh()
     assert heard == []

@@ -25,7 +25,6 @@ from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import find_system, system_option
 from busbw.cli.outcome.speed import figure_texts
-from busbw.errors import ExitCode
 from busbw.json_output import encode_item, print_object
 from busbw.judge import (
     EXIT_OF,
@@ -46,6 +45,9 @@ from busbw.units import count_text, plain, size_range_text, size_text
 if TYPE_CHECKING:
     from busbw.doctor.result import ReportedFinding
 
+_MIN_SENTENCE_WIDTH = 40
+"""Minimum width of the sentences in columns, for a narrow terminal."""
+
 
 class _JudgedLogs:
     """Verdicts on all logs."""
@@ -53,8 +55,8 @@ class _JudgedLogs:
     def __init__(self, *, keeps_all: bool) -> None:
         self._keeps_all = keeps_all
         self.summary = VerdictSummary()
-        self.all = StoredSequence(JudgedConfiguration)
-        """All verdicts, kept in a file because a long log has too many for memory. Empty unless each is shown."""
+        self.stored = StoredSequence(JudgedConfiguration)
+        """All verdicts, in a file because a long log has too many for memory. Empty unless each verdict is shown."""
         self.notes: dict[str, list[str]] = {}
         """Notes on each log, by its source."""
         self.without_verdict: list[str] = []
@@ -72,13 +74,13 @@ class _JudgedLogs:
             if stripped.verdict.grade != "GOOD":
                 self.suspects.add(log.source)
             if self._keeps_all:
-                self.all.extend([stripped])
+                self.stored.extend([stripped])
         if self.summary.count == previous_count:
             self.without_verdict.append(log.source)
             self.suspects.add(log.source)
 
     def needs_curve(self, verdict: Verdict) -> bool:
-        """True if the output shows the findings on the curve of a verdict that is added next."""
+        """True if the output will show this verdict with the findings on its curve. Called before `add`."""
         return self._keeps_all or self.summary.is_worst(verdict)
 
     @property
@@ -148,10 +150,10 @@ def check(
     grade = worst([*summary.grades, *missing_grades])
     if skipped and grade == "UNSURE":
         notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
-    # A folder or a run is no source of a log, so its logs may be suspects.
+    # The name of a folder or a run is not the source of a log. Its logs are unknown here, so they may be suspects.
     to_explain = [name for name in names if name in judged.suspects or name not in judged.notes]
     causes = _causes(to_explain) if grade != "GOOD" else {}
-    all_in_order = in_order(judged.all, worst_first=has_several_logs)  # the verdicts of one log stay in its order
+    all_in_order = in_order(judged.stored, worst_first=has_several_logs)  # the verdicts of one log stay in its order
     if as_json:
         items = (encode_item(_verdict_object(entry)) for entry in all_in_order)
         print_object({"grade": grade, "notes": notes, "causes": causes}, {"verdicts": items})
@@ -160,18 +162,20 @@ def check(
     if summary.worst is None:
         _print_verdict(console, "UNSURE", f"{', '.join(judged.notes)}: no rows were read")
         _print_sentences(console, "next", ["run `busbw import` to see which lines were refused and why"])
-        return ExitCode.ENVIRONMENT
+        return EXIT_OF[grade]
     for note in notes:
         console.print(plain(note), style="yellow")
-    _print_verdicts(console, summary, all_in_order if show_all else [summary.worst], has_several_logs=has_several_logs)
-    if causes:
-        _print_causes(console, causes, has_several_logs=has_several_logs)
+    detailed = all_in_order if show_all else [summary.worst]
+    _print_verdicts(console, summary, detailed, has_several_logs=has_several_logs)
+    _print_causes(console, causes, has_several_logs=has_several_logs)
     return EXIT_OF[grade]
 
 
 def _print_causes(
     console: Console, causes: "Mapping[str, Sequence[ReportedFinding]]", *, has_several_logs: bool
 ) -> None:
+    if not causes:
+        return
     from busbw.cli.outcome.possible_causes import cause_sentences  # slow, and without use for most logs
 
     for name, findings in causes.items():
@@ -235,13 +239,13 @@ def _print_verdict(console: Console, grade: Grade, text: str) -> None:
 
 
 def _print_sentences(console: Console, label: str, sentences: Iterable[str]) -> None:
-    """Prints a label with sentences beside it, wrapped to the terminal width."""
+    """Prints a label in front of the first sentence, with all sentences wrapped in a column beside it."""
+    beginning = f"  {label:<10} "
+    width = max(_MIN_SENTENCE_WIDTH, terminal_width() - len(beginning))
     for sentence in sentences:
-        width = max(40, terminal_width() - 13)
-        wrapped = textwrap.wrap(plain(sentence), width, break_long_words=False, break_on_hyphens=False)
-        for number, line in enumerate(wrapped):
-            console.print(f"  {label if not number else '':<10} {line}", markup=False, soft_wrap=True)
-        label = ""
+        for line in textwrap.wrap(plain(sentence), width, break_long_words=False, break_on_hyphens=False):
+            console.print(f"{beginning}{line}", markup=False, soft_wrap=True)
+            beginning = " " * len(beginning)
 
 
 def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
@@ -253,13 +257,14 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
         has_no_data = not band.worst.size_bytes  # a call of comm_ops
         sizes = "-" if has_no_data else size_range_text(figure.size_bytes for figure in band.judged)
         measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
-        worst_at, ratio = "-" if has_no_data else size_text(band.worst.size_bytes), _ratio_text(band.worst.ratio)
+        worst_at = "-" if has_no_data else size_text(band.worst.size_bytes)
         line = Text(f"  {band.band:<7} ")
         line.append(f"{band.grade:<6} ", style=GRADE_STYLES[band.grade])
-        line.append(f"{sizes:<17} {worst_at:>8} {measured:>10} {expected:>13}  {ratio}")
+        line.append(f"{sizes:<17} {worst_at:>8} {measured:>10} {expected:>13}  {_ratio_text(band.worst.ratio)}")
         yield line
 
 
 def _ratio_text(ratio: float) -> str:
     """Returns the ratio of the measured to the typical time."""
-    return f"x{ratio:.2f}" if ratio < 9.995 else f"x{ratio:.0f}"
+    rounds_below_ten = ratio < 9.995
+    return f"x{ratio:.2f}" if rounds_below_ten else f"x{ratio:.0f}"

@@ -21,7 +21,7 @@ GRADE_STYLES: dict[Grade, str] = {
 GRADE_WIDTH = 7
 """Width of the column of grades."""
 MAX_LINES = 100
-"""Maximum number of verdicts of which all titles are listed. More are listed by group, with this many groups."""
+"""Maximum number of verdicts that are listed with their titles. More verdicts are listed as at most so many groups."""
 _MAX_TABLES = 4
 """Maximum number of tables that a line names."""
 _MIN_EQUAL_REASONS = 10
@@ -56,10 +56,12 @@ class VerdictSummary:
         """Number of verdicts by grade, in the order of their first verdicts."""
         self.worst: JudgedConfiguration | None = None
         """First verdict with the worst grade. None without verdicts."""
-        self._first: list[JudgedConfiguration] = []
+        self._first_verdicts: list[JudgedConfiguration] = []
         self._groups: dict[Grade, dict[tuple[object, ...], _Group]] = {grade: {} for grade in GRADES}
-        self._late: list[tuple[JudgedConfiguration, str]] = []
-        self._late_count = 0
+        """First groups of each grade, by log, title and kind of reason."""
+        self._late_rank_texts: list[tuple[JudgedConfiguration, str]] = []
+        """Texts of the first late ranks, with their verdicts."""
+        self._late_rank_count = 0
 
     @property
     def count(self) -> int:
@@ -76,16 +78,17 @@ class VerdictSummary:
         self.grades[verdict.grade] += 1
         if self.is_worst(verdict):
             self.worst = configuration
-        if len(self._first) < MAX_LINES:
-            self._first.append(configuration)
+        if len(self._first_verdicts) < MAX_LINES:
+            self._first_verdicts.append(configuration)
         groups = self._groups[verdict.grade]
         key = (configuration.log, verdict.title, verdict.reason_kind)
         if key not in groups and len(groups) < MAX_LINES:
             groups[key] = _Group(configuration)
         if key in groups:
             groups[key].add(configuration)
-        self._late_count += len(verdict.late_ranks)
-        self._late += [(configuration, late.text) for late in verdict.late_ranks[: MAX_LINES - len(self._late)]]
+        self._late_rank_count += len(verdict.late_ranks)
+        free_count = MAX_LINES - len(self._late_rank_texts)
+        self._late_rank_texts += [(configuration, late.text) for late in verdict.late_ranks[:free_count]]
 
     def lines(self, *, has_several_logs: bool) -> Iterator[Text]:
         """Yields the counts of the grades and the lines of the verdicts.
@@ -103,7 +106,7 @@ class VerdictSummary:
         if has_groups:
             yield from self._group_lines(counts_worst_first, has_several_logs=has_several_logs)
             return
-        for _, adjacent in groupby(in_order(self._first, worst_first=has_several_logs), key=_reason_key):
+        for _, adjacent in groupby(in_order(self._first_verdicts, worst_first=has_several_logs), key=_reason_key):
             yield from _lines_with_one_reason(list(adjacent), has_several_logs=has_several_logs)
 
     def _group_lines(self, counts: Mapping[Grade, int], *, has_several_logs: bool) -> Iterator[Text]:
@@ -123,10 +126,12 @@ class VerdictSummary:
         """Returns a sentence for each late rank, at most MAX_LINES, and the number of further late ranks."""
         texts = [
             f"{title_of(configuration, has_several_logs=has_several_logs)}: {text}"
-            for configuration, text in self._late
+            for configuration, text in self._late_rank_texts
         ]
-        hidden_count = self._late_count - len(texts)
-        return [*texts, f"and {hidden_count:,} more; `busbw check --json` has all of them"] if hidden_count else texts
+        hidden_count = self._late_rank_count - len(texts)
+        if hidden_count:
+            texts.append(f"and {hidden_count:,} more; `busbw check --json` has all of them")
+        return texts
 
 
 def in_order(judged: Sequence[JudgedConfiguration], *, worst_first: bool) -> Iterator[JudgedConfiguration]:

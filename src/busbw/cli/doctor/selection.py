@@ -17,6 +17,7 @@ from busbw.errors import ExitCode, UsageError
 from busbw.near_misses import suggestion
 
 _COST = "cost:"
+"""Beginning of the word that sets `Condition.min_cost`, such as "cost:10%"."""
 
 
 class Condition(Struct, kw_only=True, frozen=True):
@@ -44,13 +45,13 @@ _ANYTHING_BAD = Condition(severities=frozenset(("broken", "slow")))
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options `--check`, `--ignore` and `--fail-on`: parameters `only`, `ignored` and `fail_on`."""
-    of_names: dict[str, Any] = {"multiple": True, "metavar": "NAME,...", "callback": _parse}
-    of_conditions = of_names | {"metavar": "WHAT,...", "callback": partial(_parse, conditions=SEVERITIES)}
+    takes_names: dict[str, Any] = {"multiple": True, "metavar": "NAME,...", "callback": _parse}
+    takes_conditions = takes_names | {"metavar": "WHAT,...", "callback": partial(_parse, conditions=SEVERITIES)}
     condition_help = "Exit with 1 or 5 only for these: NAME, broken, slow, risk, cost:10%; repeatable."
     for option in (
-        click.option("--fail-on", "fail_on", help=condition_help, **of_conditions),
-        click.option("--ignore", "ignored", help="Do not run these checks; repeatable.", **of_names),
-        click.option("--check", "only", help="Run only these checks; repeatable.", **of_names),
+        click.option("--fail-on", "fail_on", help=condition_help, **takes_conditions),
+        click.option("--ignore", "ignored", help="Do not run these checks; repeatable.", **takes_names),
+        click.option("--check", "only", help="Run only these checks; repeatable.", **takes_names),
     ):
         command = option(command)
     return command
@@ -85,10 +86,12 @@ def condition_of(words: Sequence[str]) -> Condition | None:
 def _parse(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...], *, conditions: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Returns the words of all texts: names of checks, and of `conditions`. If these are permitted, also costs.
+    """Returns the words of all texts. A word is the name of a check or one of `conditions`.
+
+    If there are conditions, a word may also be a cost.
 
     Raises:
-        UsageError: A word is no such name.
+        UsageError: There is another word.
     """
     words = tuple(filter(None, map(str.strip, ",".join(texts).split(","))))
     names = [*(check.name for check in all_checks()), *conditions]
@@ -115,5 +118,6 @@ def exit_code_of(result: Result, condition: Condition | None = None) -> int:
     # Users other than root cannot run all checks.
     without_root = {check.name for check in all_checks() if not check.needs_root}
     required = condition.names if condition.has_names_only else without_root | condition.names
-    is_undecided = any(each.check in required | {ALL_CHECKS} for each in result.could_not_check)
+    required |= {ALL_CHECKS}  # a node without a record, or a log without messages
+    is_undecided = any(missing.check in required for missing in result.could_not_check)
     return ExitCode.ENVIRONMENT if is_undecided else ExitCode.GOOD

@@ -46,7 +46,8 @@ def print_own_record(roots: Sequence[Path], checks: Sequence[Check[Any]], *, wit
             record = examine_node(node, Machine(recording), checks)
             if with_capture:
                 archive = redacted_archive(recording, is_this_machine=not roots)
-                record = replace(record, capture=archive if len(archive) <= _MAX_CAPTURE_BYTES else b"")
+                if len(archive) <= _MAX_CAPTURE_BYTES:
+                    record = replace(record, capture=archive)
     except BusbwError as error:
         record = NodeRecord(node=node, problem=error.problem)
     click.echo(msgspec.json.encode(record))

@@ -25,6 +25,7 @@ _Labeled: TypeAlias = tuple[ReportedFinding, str]
 
 _STYLES: dict[Severity, str] = {"broken": "bold red", "slow": "bold yellow", "risk": "bold cyan"}
 _MAX_NAMES = 4
+"""Maximum number of nodes, or of checks that do not apply, that a line names."""
 _TITLE_WIDTH = max(map(len, SEVERITIES)) + 2
 
 
@@ -70,7 +71,8 @@ def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_
     node_count = len(result.nodes) if result.nodes is not UNSET else 1
     for group in groups.values():
         nodes = [part.node for part in group if isinstance(part.node, str)]
-        if len(nodes) == node_count > 1:
+        is_on_all_nodes = len(nodes) == node_count
+        if is_on_all_nodes and node_count > 1:
             yield group[0], f"on all {node_count} nodes: "
         elif len(nodes) > 1:
             yield group[0], f"on {len(nodes)} of {node_count} nodes ({names_text(nodes, _MAX_NAMES)}): "
@@ -99,8 +101,9 @@ def _areas_text(names: Sequence[str]) -> str:
 
 def _counts_text(result: Result) -> str:
     severities = [finding.severity for finding in result.findings]
-    counts = ", ".join(f"{severities.count(each)} {each}" for each in SEVERITIES if each in severities)
-    findings = f"{count_text(len(severities), 'finding')}{': ' if counts else ''}{counts}"
+    findings = count_text(len(severities), "finding")
+    if severities:
+        findings += ": " + ", ".join(f"{severities.count(each)} {each}" for each in SEVERITIES if each in severities)
     undecided_count = len({missing.check for missing in result.could_not_check})
     others = f"{len(result.passed)} passed, {len(result.not_applicable)} not applicable"
     return f"{findings}; {others}, {undecided_count} could not check"
@@ -149,5 +152,5 @@ def _cost_text(finding: ReportedFinding) -> str:
         return finding.cost_text
     cost = finding.cost
     nodes = "one node" if cost.nodes == 1 else f"{cost.nodes} nodes"
-    now, fixed = (number_text(value, 3) for value in (cost.busbw_now_gbps, cost.busbw_fixed_gbps))
+    now, fixed = number_text(cost.busbw_now_gbps, 3), number_text(cost.busbw_fixed_gbps, 3)
     return f"an all_reduce on {nodes} would reach {now} of {fixed} GB/s (expected). {finding.cost_text}"

@@ -34,7 +34,9 @@ _MODES = ("off", "on", "verify")
 _MEMORY_VARIABLE = "BUSBW_FASTPATH_MIB"
 """Variable with the scratch memory. It is named only if its value is invalid."""
 _MAX_MIB = 1 << 20
+"""Maximum scratch memory in MiB that the library accepts: 1 TiB."""
 _WHOLE_NUMBER = re.compile("[1-9][0-9]{0,6}")
+"""Scratch memory as the library accepts it: digits without a leading zero."""
 _COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
 """Compute capability by the generation of a system. Default tables are named by compute capability."""
 
@@ -72,8 +74,10 @@ def show(table_name: str | None, *, as_json: bool) -> int:
     click.echo(f"Library: {library or 'none, because this busbw was built without CUDA'}")
     if user_table:
         click.echo(f"Table: {TABLE_VARIABLE}={user_table}")
+    elif ranges:
+        click.echo(f"Table: default table for {default_table}")
     else:
-        click.echo(f"Table: {f'default table for {default_table}' if ranges else _no_table_text(default_table)}")
+        click.echo(f"Table: {_no_table_text(default_table)}")
     for sentence in overrides:
         click.echo(sentence)
     _print_ranges(ranges)
@@ -87,19 +91,19 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
     """
     variables = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
     names = (_MODE_VARIABLE, *variables.values(), METHOD_VARIABLE, _MEMORY_VARIABLE)
-    settings = {name: value for name in names if (value := environment.get(name, ""))}
+    settings = {name: environment[name] for name in names if environment.get(name)}
     valid = {name: value for name, value in settings.items() if _is_valid(name, value)}
-    if len(valid) < len(settings):
+    invalid = {name: value for name, value in settings.items() if name not in valid}
+    if invalid:
         for name, value in valid.items():
             if name != _MEMORY_VARIABLE:
                 yield f"{name}={value}"
-        reason = "this value is invalid and switches the fast path off"
-        for name in (name for name in settings if name not in valid):
-            yield f"{name}={settings[name]}: the table is not used, because {reason}"
+        for name, value in invalid.items():
+            yield f"{name}={value}: the table is not used, because this value is invalid and switches the fast path off"
         return
     common_mode = settings.get(_MODE_VARIABLE, "on")
-    modes = {collective: settings.get(variable, common_mode) for collective, variable in variables.items()}
-    enabled = [collective for collective, mode in modes.items() if mode != "off"]
+    mode_by_collective = {collective: settings.get(variable, common_mode) for collective, variable in variables.items()}
+    enabled = [collective for collective, mode in mode_by_collective.items() if mode != "off"]
     # A method replaces the table for every collective, so modes then say nothing about the table.
     off_text = "the fast path is off" if METHOD_VARIABLE in settings else "the table is not used"
     if common_mode == "off":
@@ -107,7 +111,7 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
         yield f"{_MODE_VARIABLE}=off: {off_text}{exception}"
     elif _MODE_VARIABLE in settings:
         yield f"{_MODE_VARIABLE}={common_mode}"
-    for collective, mode in modes.items():
+    for collective, mode in mode_by_collective.items():
         if variables[collective] in settings:
             effect = f": {off_text} for {collective}" if mode == "off" else ""
             yield f"{variables[collective]}={mode}{effect}"
@@ -169,7 +173,7 @@ def _print_ranges(ranges: Sequence[TableRange]) -> None:
     columns = [
         Column("collective", [Cell(table_range.collective) for table_range in ranges], right=False),
         Column("ranks", [Cell(_ranks_text(table_range)) for table_range in ranges]),
-        *([_windows_column(ranges)] if has_windows else []),
+        _windows_column(ranges),
         Column("up to", [Cell(table_size_text(table_range.up_to_bytes)) for table_range in ranges]),
         Column("method", [Cell(table_range.method) for table_range in ranges], right=False),
         Column("blocks", [Cell(str(table_range.blocks or "")) for table_range in ranges]),
@@ -185,6 +189,7 @@ def _print_ranges(ranges: Sequence[TableRange]) -> None:
 
 
 def _windows_column(ranges: Sequence[TableRange]) -> Column:
+    """Returns the column for the kind of buffers. It is empty, and so not shown, if no line is for windows."""
     cells = [Cell("windows" if table_range.in_windows else "") for table_range in ranges]
     return Column("buffers", cells, right=False)
 

@@ -122,7 +122,8 @@ def tune(
         _print_commands(targets, names, folder or default_folder())
         return ExitCode.GOOD
     refuse_launched_process("fastpath tune", ONE_NODE_REMEDY)
-    if (max_ranks := max(target.ranks for target in targets)) > (gpus := engine.gpu_count()):
+    max_ranks, gpus = max(target.ranks for target in targets), engine.gpu_count()
+    if max_ranks > gpus:
         raise BusbwError(
             f"{max_ranks} ranks need {max_ranks} GPUs, this machine has {gpus}",
             remedy="reduce --ranks, see `busbw-engine --list-devices`",
@@ -134,14 +135,14 @@ def tune(
             click.echo(f"Resuming the tuning in {run_folder}", err=True)
         try:
             results = _tune_collectives(names, targets, run_folder, print_progress, check)
-        except (BlockEndedError, KeyboardInterrupt) as error:
-            if isinstance(error, BlockEndedError) and not error.was_interrupted:
+        except BlockEndedError as error:
+            if not error.was_interrupted:
                 raise
-            block_count = len(list(run_folder.glob("*/*.jsonl")))
-            click.echo(
-                f"Interrupted; the same command resumes after the {block_count} blocks in {run_folder}", err=True
-            )
-            return error.exit_code if isinstance(error, BlockEndedError) else interrupt_exit_code(error)
+            _print_interrupt(run_folder)
+            return error.exit_code
+        except KeyboardInterrupt as interrupt:
+            _print_interrupt(run_folder)
+            return interrupt_exit_code(interrupt)
     if results.reused_blocks:
         click.echo(f"{results.reused_blocks} blocks were measured earlier", err=True)
     target_with_all_gpus = max(ordinary_targets, key=lambda target: target.ranks)
@@ -195,6 +196,11 @@ def _tune_collectives(
     return results
 
 
+def _print_interrupt(run_folder: Path) -> None:
+    block_count = len(list(run_folder.glob("*/*.jsonl")))
+    click.echo(f"Interrupted; the same command resumes after the {block_count} blocks in {run_folder}", err=True)
+
+
 def _print_results(results: _TuningResults, output: Path, *, as_json: bool) -> None:
     """Prints the results, and the file with the table."""
     if as_json:
@@ -228,7 +234,8 @@ def _parse_ranks(text: str) -> list[int]:
                 f"the fast path needs at least two GPUs, this machine has {gpus}", remedy="run on a multi-GPU machine"
             )
         return [min(count, MAX_FAST_RANKS)]
-    rank_counts = [int(word) if word.isascii() and word.isdigit() else 0 for word in text.split(",")]
+    words = text.split(",")
+    rank_counts = [int(word) if word.isascii() and word.isdigit() else 0 for word in words]  # 0: not a number
     if min(rank_counts) < 2 or len(set(rank_counts)) < len(rank_counts):
         raise UsageError(f'--ranks "{text}" is not a list of distinct numbers from 2', remedy="write it as --ranks 2,4")
     if max(rank_counts) > MAX_FAST_RANKS:
@@ -240,10 +247,11 @@ def _parse_ranks(text: str) -> list[int]:
 
 def _parse_sizes(text: str) -> tuple[int, ...]:
     """Returns the sizes in bytes in the value of `--sizes`, in ascending order. Empty for an empty value."""
-    sizes = [parse_size(word) for word in text.split(",")] if text else []
-    if not all(sizes) or len(set(sizes)) < len(sizes):
+    words = text.split(",") if text else []
+    sizes = [parse_size(word) or 0 for word in words]  # 0: not a size
+    if 0 in sizes or len(set(sizes)) < len(sizes):
         raise UsageError(f'--sizes "{text}" is not a list of distinct sizes', remedy="write it as --sizes 1K,64K,1M")
-    return tuple(sorted(size for size in sizes if size))
+    return tuple(sorted(sizes))
 
 
 def _collectives_and_targets(
@@ -280,19 +288,17 @@ def _provenance_comments(header: HeaderRecord, targets: Sequence[TuningTarget], 
 
     `header` is that of a record with the most ranks.
     """
-    rank, machine = header.ranks[0], header.machine
-    windows_comment = ["Lines for windows: measured with buffers in symmetric windows (-R 2), also for NCCL."]
-    library = rank.library
-    driver = machine.get("driver")
-    return [
+    rank = header.ranks[0]
+    driver = header.machine.get("driver")
+    driver_text = f", driver {driver}" if driver else ""
+    measured_library = f"NCCL {rank.library.version}" if rank.library else f"{header.backend} {header.backend_version}"
+    comments = [
         f"Written by busbw {__version__} (busbw fastpath tune) on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC.",
-        f"Measured on {len(header.ranks)} x {rank.device_name}"
-        + (f", driver {driver}" if driver else "")
-        + f", {f'NCCL {library.version}' if library else f'{header.backend} {header.backend_version}'}, "
-        f"{targets[0].dtype}, device time over both placements, in graphs and launched one by one, against NCCL.",
+        f"Measured on {len(header.ranks)} x {rank.device_name}{driver_text}, {measured_library}, {targets[0].dtype}, "
+        "device time over both placements, in graphs and launched one by one, against NCCL.",
         f"Library: SHA-256 {hashlib.sha256(targets[0].library.read_bytes()).hexdigest()}.",
-        *(windows_comment if any(table_range.in_windows for table_range in results.ranges) else []),
-        "Other numbers of ranks and other collectives are delegated to NCCL.",
-        "",
-        *(f"{sentence}." for sentence in results.summaries),
     ]
+    if any(table_range.in_windows for table_range in results.ranges):
+        comments.append("Lines for windows: measured with buffers in symmetric windows (-R 2), also for NCCL.")
+    comments += ["Other numbers of ranks and other collectives are delegated to NCCL.", ""]
+    return comments + [f"{sentence}." for sentence in results.summaries]

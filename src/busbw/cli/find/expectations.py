@@ -36,7 +36,7 @@ class _RateComparison:
     expected_gbps: float
     system_name: str
     remedy: str
-    """The measurement that decides."""
+    """Sentence about the measurement that finds the slow part."""
 
     @property
     def is_slow(self) -> bool:
@@ -45,7 +45,7 @@ class _RateComparison:
 
     @property
     def doubt(self) -> UndecidedParts:
-        """The entry for slow links. It names no part, because the links have no faster peers."""
+        """The entry of the result for slow links. It names no part, because the links have no faster peers."""
         says = (
             f"Typical flows {self.place} reach {self.measured_gbps:.3g} of the expected {self.expected_gbps:.3g} GB/s "
             f"({self.system_name}). The cause is their links, or a setting that all of them share. {self.remedy}"
@@ -100,20 +100,26 @@ def typical_rate_gbps(search: Search, *, is_network: bool) -> float | None:
     has_own_links = ~(paths.is_across | paths.is_hub)
     is_selected = (paths.is_network == is_network) & ~observed.is_dead & has_own_links
     log_us_per_byte = search.explain().peers.reference[is_selected]
-    return float(np.exp(-np.median(log_us_per_byte)) / 1e3) if len(log_us_per_byte) else None
+    if not len(log_us_per_byte):
+        return None
+    bytes_per_us = float(np.exp(-np.median(log_us_per_byte)))
+    return bytes_per_us / 1e3
 
 
 def _expected_network_gbps(search: Search, system: System) -> float | None:
     """Returns the rate of a NIC in GB/s. None if the rate is unknown, or if the flows are too small to reach it."""
-    is_large = _pair_bytes(search) >= _MIN_SIZE_BYTES
-    return system.nics.gbit / 8 if system.nics is not None and is_large else None
+    if system.nics is None or _pair_bytes(search) < _MIN_SIZE_BYTES:
+        return None
+    return system.nics.gbit / 8
 
 
 def _expected_fabric_gbps(search: Search, system: System) -> float | None:
     """Returns the expected rate of a GPU that sends and receives within its node. None if the rate is unknown."""
+    if not system.fabrics:
+        return None
     size_bytes = _pair_bytes(search)
     scenario = Scenario(collective="sendrecv", ranks=2, ranks_per_node=2)
-    estimate = expect(scenario, system, [size_bytes]).at(size_bytes) if system.fabrics else None
+    estimate = expect(scenario, system, [size_bytes]).at(size_bytes)
     return estimate.busbw_gbps.typical if estimate is not None else None
 
 
@@ -161,5 +167,7 @@ def _slowed_system(system: System, slowdown: float) -> System | None:
 
 def _all_reduce_us(scenario: Scenario, system: System | None) -> float | None:
     """Returns the expected time of the all-reduce for `_COST_SIZE_BYTES`. None if the time is unknown."""
-    estimate = expect(scenario, system, [_COST_SIZE_BYTES]).at(_COST_SIZE_BYTES) if system is not None else None
+    if system is None:
+        return None
+    estimate = expect(scenario, system, [_COST_SIZE_BYTES]).at(_COST_SIZE_BYTES)
     return estimate.time_us.typical if estimate is not None else None

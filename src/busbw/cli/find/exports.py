@@ -30,7 +30,7 @@ def _cases(summary: FindSummary) -> Iterator[Element]:
         slow = [finding.says for finding in summary.findings if finding.kind == kind]
         # `between` has the parts that may be slow.
         undecided = [
-            question.says for question in summary.undecided if kind in {part.kind for part in question.between}
+            question.says for question in summary.undecided if any(part.kind == kind for part in question.between)
         ]
         case = _case(kind, slow, undecided)
         if kind in power_by_kind:
@@ -71,11 +71,11 @@ def prometheus_text(summary: FindSummary, end_s: float) -> bytes:
 
 def _labels(finding: Finding) -> Labels:
     values = {name: getattr(finding, name) for name in NamedPart.__struct_fields__}
-    return tuple(
-        (name, " ".join(map(str, value)) if isinstance(value, tuple) else str(value))
-        for name, value in values.items()
-        if value is not None
-    )
+    return tuple((name, _label_text(value)) for name, value in values.items() if value is not None)
+
+
+def _label_text(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 EXPORTS: Exports[FindSummary] = {

@@ -61,9 +61,9 @@ class FindOptions:
             UsageError: There is such an option.
         """
         sources = {"--simulate": self.shape, "--measure-with": self.program, "--logs": self.logs}
-        stated = [name for name, value in sources.items() if value]
-        if len(stated) > 1:
-            raise UsageError(f"{' and '.join(stated)} exclude each other", remedy="give only one")
+        stated_sources = [name for name, value in sources.items() if value]
+        if len(stated_sources) > 1:
+            raise UsageError(f"{' and '.join(stated_sources)} exclude each other", remedy="give only one")
         simulation: dict[str, object] = {
             "--fault": self.fault_texts,
             "--layout": self.layout,
@@ -79,7 +79,7 @@ class FindOptions:
             "--records": self.records_path,
             "--store": self.store,
         }
-        if (self.backend or self.ranks) and stated:
+        if (self.backend or self.ranks) and stated_sources:
             raise UsageError("--backend and --ranks are only for this machine", remedy="remove them")
         if not self.shape:
             _reject(simulation, "{} is only for --simulate")
@@ -88,6 +88,7 @@ class FindOptions:
 
 
 def _reject(options: Mapping[str, object], message: str) -> None:
+    """Refuses options with a value. `{}` in the message stands for the first of them."""
     given = [name for name, value in options.items() if value]
     if given:
         raise UsageError(message.format(given[0]), remedy="remove it")

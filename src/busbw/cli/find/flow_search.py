@@ -12,7 +12,7 @@ from busbw.cli.find.exports import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.search_destination import keep_flows
 from busbw.cli.find.sources import open_measurer
-from busbw.cli.find.summary import print_plain, result_exit_code, summarize, summary_lines
+from busbw.cli.find.summary import SearchSummary, print_plain, result_exit_code, summarize, summary_lines
 from busbw.cli.find.topology_option import complete_cluster
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.export_options import write_exports
@@ -38,8 +38,8 @@ def search_flows(options: FindOptions) -> int:
     """Measures flows, prints and keeps the result, and returns the exit code.
 
     Raises:
-        BusbwError: No round could be measured. Or the search found no lost part and ended early by an error, or the
-            record could not be ended. In these two cases the result so far is printed before.
+        BusbwError: No round could be measured. Or an error ended the search, which had found no lost part. Or the
+            record could not be ended. In the last two cases, the result so far is printed before.
     """
     system = _system(options)
     attachments = read_attachments(options.topology) if options.topology is not None else []
@@ -64,10 +64,7 @@ def search_flows(options: FindOptions) -> int:
             # In a job, this process may be ended as soon as the measuring program ends. So the result is computed and
             # recorded within the context of the measurer.
             summary = summarize(search, system, is_simulated=options.is_simulated, ended_early=early_end is not None)
-            if isinstance(early_end, KeyboardInterrupt):
-                exit_code = interrupt_exit_code(early_end)
-            else:
-                exit_code = failure.exit_code if failure else result_exit_code(summary)
+            exit_code = _exit_code(summary, early_end, failure)
             try:
                 on_end(summary, exit_code, search_error)
             except BusbwError as record_error:
@@ -82,6 +79,16 @@ def search_flows(options: FindOptions) -> int:
     if search_error:
         click.echo(f"busbw find: {search_error}", err=True)
     return exit_code
+
+
+def _exit_code(
+    summary: SearchSummary, early_end: BusbwError | KeyboardInterrupt | None, failure: BusbwError | None
+) -> int:
+    if isinstance(early_end, KeyboardInterrupt):
+        return interrupt_exit_code(early_end)
+    if failure:
+        return failure.exit_code
+    return result_exit_code(summary)
 
 
 def _lost_hosts() -> dict[str, str]:

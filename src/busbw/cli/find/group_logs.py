@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from busbw.comparability import launches_of, method_text, system_facts
 from busbw.find.group_runs import GroupRun
-from busbw.logs import Row, Table
+from busbw.logs import Log, Row, Table
 from busbw.store import NoReadableLogError, read_named_logs
 
 _Times: TypeAlias = Mapping[tuple[Hashable, int], float]
@@ -30,19 +30,18 @@ def read_group_runs(names: Sequence[str], notes: list[str]) -> Iterator[tuple[st
         for log in read_named_logs(names, notes.append, unread.append):
             if not log.has_rows:
                 notes.append(f"{log.source}: it has no row.")
-            for table in log.tables:
+            for table, rows in _rows_of_groups(log):
+                run = _group_run(table, rows)
+                if isinstance(run, str):
+                    notes.append(f"{log.source}: {run}.")
+                    continue
                 ranks = tuple((rank.rank, rank.host, rank.pid) for rank in table.rank_list)
-                for group in dict.fromkeys(row.group for row in table.rows):
-                    run = _group_run(table, [row for row in table.rows if row.group == group])
-                    if isinstance(run, str):
-                        notes.append(f"{log.source}: {run}.")
-                        continue
-                    similar_runs = known.setdefault((ranks, group, frozenset(run.times_us)), [])
-                    if any(_has_equal_times(run.times_us, other.times_us) for other in similar_runs):
-                        notes.append(f"{log.source}: another log has the same run.")
-                        continue
-                    similar_runs.append(run)
-                    yield log.source, run
+                similar_runs = known.setdefault((ranks, rows[0].group, frozenset(run.times_us)), [])
+                if any(_has_equal_times(run.times_us, other.times_us) for other in similar_runs):
+                    notes.append(f"{log.source}: another log has the same run.")
+                    continue
+                similar_runs.append(run)
+                yield log.source, run
     except NoReadableLogError:
         # The caller shows the reason for each file in `unread`, and raises an error because there are no runs.
         if not unread:
@@ -50,8 +49,15 @@ def read_group_runs(names: Sequence[str], notes: list[str]) -> Iterator[tuple[st
     notes += unread
 
 
+def _rows_of_groups(log: Log) -> Iterator[tuple[Table, list[Row]]]:
+    """Yields each table with the rows of each of its groups of ranks."""
+    for table in log.tables:
+        for group in dict.fromkeys(row.group for row in table.rows):
+            yield table, [row for row in table.rows if row.group == group]
+
+
 def _has_equal_times(first: _Times, second: _Times) -> bool:
-    """True if the times of each point can be the same time in a record and, with fewer digits, in a table."""
+    """True if both runs can be the same run: once in a record, and once in a table, which has fewer digits."""
     return all(_are_equal(time_us, second[point]) for point, time_us in first.items())
 
 
@@ -62,7 +68,8 @@ def _are_equal(first_us: float, second_us: float) -> bool:
 
 def _max_rounding_us(time_us: float) -> float:
     """Returns the maximum rounding error of a time in a table, which has at least three digits or two decimals."""
-    last_digit_us = max(10.0 ** (floor(log10(time_us)) - 2), 0.01)
+    third_digit_us = 10.0 ** (floor(log10(time_us)) - 2)
+    last_digit_us = max(third_digit_us, 0.01)
     return last_digit_us / 2 + 1e-9 * time_us  # the second term allows for floating-point errors
 
 

@@ -19,7 +19,7 @@ from busbw.errors import UsageError
 _SEARCH_OPTIONS = {"topology", "size_bytes", "pairs", "max_rounds", "seed", "system_name", "as_json"}
 """Options of `busbw find` that process 0 gets. The others are files for the result, or select a source of flows."""
 _SOURCE_OPTIONS = {"shape", "layout", "nodes_per_leaf", "oversubscription", "program", "logs"}
-"""Options of `busbw find` that concern another source of flows than a job. --fault is also a flag of the engine."""
+"""Options of `busbw find` for other sources of flows than a job. --fault is absent: it is also a flag of the engine."""
 _FIXED_VALUES = {"plot_when": "never", "steps": 1}
 """Values of launcher options that the user of `busbw find` cannot set: a search has no table and runs once."""
 

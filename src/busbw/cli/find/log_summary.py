@@ -24,6 +24,7 @@ from busbw.terminal import activity
 from busbw.units import count_text, names_text, plain, shorten
 
 _MAX_NOTES, _MAX_NODES = 10, 16
+"""Maximum numbers of printed notes and of named nodes."""
 
 
 class LogSummary(FindSummary, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ class LogSummary(FindSummary, frozen=True, kw_only=True):
     unexplained_runs: int
     """Number of slow runs that no finding and no undecided node explains."""
     not_covered: list[str]
-    """Nodes of the logs without evidence. Too few comparable runs are without such a node."""
+    """Nodes of the logs without evidence. Too few comparable runs ran on other nodes."""
     notes: list[str]
     """One sentence for each log or run that was not used, with the reason."""
 

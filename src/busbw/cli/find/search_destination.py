@@ -62,7 +62,7 @@ def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
             append(end)
             on_exit(exit_code)
 
-        search.on_round = lambda one, result: append(round_record(one, result))
+        search.on_round = lambda one_round, result: append(round_record(one_round, result))
         yield on_end
 
 

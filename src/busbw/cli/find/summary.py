@@ -23,7 +23,9 @@ _INDENT = "    "
 _MIN_CHANCE = 0.01
 """Minimum chance to find a slow part, so that the output states if parts of a kind are slow."""
 _MAX_ACCUSED_SHARE = 0.25
-"""Share of the nodes with findings from which the assumption that few parts are slow is doubtful."""
+"""Share of suspected nodes above which the assumption that few parts are slow is doubtful."""
+_MIN_ACCUSED_NODES = 3
+"""Minimum number of suspected nodes for this doubt. One slow part between two nodes makes both suspects."""
 _NOUNS = {
     "gpu": ("GPU", "GPUs"),
     "nvlink": ("NVLink pair", "NVLink pairs"),
@@ -142,8 +144,9 @@ def summary_lines(summary: SearchSummary, search: Search, system: System | None)
     yield from answer_lines(summary, lambda finding: cost_sentence(finding, search.measurer.cluster, system))
     if summary.healthy:
         yield _healthy_sentence(summary)
-    nodes = len(search.measurer.cluster.nodes)
-    if nodes - len(summary.unsuspected_nodes) > max(_MAX_ACCUSED_SHARE * nodes, 2):
+    node_count = len(search.measurer.cluster.nodes)
+    suspected_count = node_count - len(summary.unsuspected_nodes)
+    if suspected_count > _MAX_ACCUSED_SHARE * node_count and suspected_count >= _MIN_ACCUSED_NODES:
         yield (
             "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
             "compare the rates below with the rated ones."
@@ -163,8 +166,10 @@ def summary_lines(summary: SearchSummary, search: Search, system: System | None)
 def _healthy_sentence(summary: FindSummary) -> str:
     if not summary.complete:
         return "UNDECIDED: no slow part so far; search again for the rest."
-    has_peers = any(power.found >= _MIN_CHANCE for power in summary.power)
-    return f"HEALTHY: {'no part is slower than its peers' if has_peers else 'typical flows reach the expected rate'}."
+    is_compared_with_peers = any(power.found >= _MIN_CHANCE for power in summary.power)
+    if is_compared_with_peers:
+        return "HEALTHY: no part is slower than its peers."
+    return "HEALTHY: typical flows reach the expected rate."
 
 
 def answer_text(summary: FindSummary) -> str:
@@ -179,8 +184,8 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
         summary: The result.
         cost_of: Returns a sentence on the cost of a finding. Empty if the cost is unknown.
     """
-    for finding, answer in zip(summary.findings, answers(summary.findings, []), strict=False):
-        evidence = finding.says.partition("; ")[2]
+    for finding, answer in zip(summary.findings, answers(summary.findings, []), strict=True):
+        evidence = finding.says.partition("; ")[2]  # `answer` has the part before
         yield answer
         yield f"{_INDENT}{evidence[0].upper()}{evidence[1:]}."
         if finding.same_as:
@@ -205,17 +210,27 @@ def power_lines(summary: FindSummary) -> Iterator[str]:
 
 
 def power_sentence(power: KindPower, *, is_accused: bool, unit: str) -> str:
-    """Returns the chance to find a slow part of a kind. `is_accused` if some part of the kind is slow or undecided."""
+    """Returns a sentence on the chance to find a slow part of a kind.
+
+    Args:
+        power: Chance to find a slow part of the kind.
+        is_accused: True if a part of the kind is slow or undecided.
+        unit: Name of an observation: flow or run.
+    """
     parts = count_text(power.all_parts, *_NOUNS[power.kind])
     if power.parts < power.all_parts:
         parts = f"{power.parts:,} of {parts}"
-    percent = f"{POWER_SLOWDOWN - 1:.0%}".replace("%", " %")
-    flows = f"({count_text(power.median_flows, unit)} each)"
+    slowdown = f"{100 * (POWER_SLOWDOWN - 1):.0f} %"
+    observations = f"({count_text(power.median_flows, unit)} each)"
     if power.found < _MIN_CHANCE:
-        return f"{parts}: not compared; a part that is slower by {percent} would hardly be found {flows}."
-    result = f"{parts}: none is slower" if not is_accused else f"{parts}: apart from the above, none is slower"
+        return f"{parts}: not compared; a part that is slower by {slowdown} would hardly be found {observations}."
+    exception = "apart from the above, " if is_accused else ""
+    # Rounded down, because no search is certain to find a slow part.
     chance = f"{min(np.floor(power.found * 100), 99):.0f} %"
-    return f"{result} than its peers by {percent} or more; such a part would be found in {chance} of searches {flows}."
+    return (
+        f"{parts}: {exception}none is slower than its peers by {slowdown} or more; "
+        f"such a part would be found in {chance} of searches {observations}."
+    )
 
 
 def _rates_text(search: Search) -> str:

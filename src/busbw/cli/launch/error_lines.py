@@ -15,7 +15,7 @@ class _HeldLine:
     """Equal lines that were received within the merge window."""
 
     first_s: float
-    """Time of the first one."""
+    """Time at which the first of the lines was received."""
     count: int = 0
     processes: set[int] = field(default_factory=set)
     hosts: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ class ErrorLineMerger:
     def add_line(self, line: bytes, source: int | str | None) -> None:
         """Adds a line and its process number or host name; None if the source is unknown."""
         text = plain(line.decode(errors="replace").rstrip("\r\n").replace("\t", "    "))
-        # Separators and empty lines belong to the lines around them, so each gets its own key and is not merged.
+        # A separator or an empty line belongs to the lines around it. So it is not merged: it gets a key of its own.
         unique_number = 0 if any(map(str.isalnum, text)) else len(self._held)
         held = self._held.setdefault((text, unique_number), _HeldLine(self._now_s()))
         held.count += 1
@@ -55,10 +55,14 @@ class ErrorLineMerger:
 
 
 def _labeled_text(text: str, held: _HeldLine) -> str:
-    sources = [*([format_ranges(held.processes)] if held.processes else []), *held.hosts]
+    """Returns the line with its sources before it. The count follows if a source has printed the line repeatedly."""
+    sources = list(held.hosts)
+    if held.processes:
+        sources.insert(0, format_ranges(held.processes))
+    label = f"[{','.join(sources)}] " if sources else ""
     source_count = max(1, len(held.processes) + len(held.hosts))
     repeats = f" ({held.count} times)" if held.count > source_count else ""
-    return f"[{','.join(sources)}] {text}{repeats}" if sources else f"{text}{repeats}"
+    return f"{label}{text}{repeats}"
 
 
 def format_ranges(numbers: Iterable[int]) -> str:

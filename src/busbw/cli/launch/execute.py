@@ -49,15 +49,15 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
 
             def print_result(line: bytes) -> None:
                 if options.handle_result(line):
-                    progress.line(line)
+                    progress.print_line(line)
 
             check_interrupt()
-            splitter = OutputSplitter(records, progress.line, progress.print_message, print_result)
+            splitter = OutputSplitter(records, progress.print_line, progress.print_message, print_result)
             try:
                 callbacks = LaunchCallbacks(
                     on_line=splitter.add_line,
                     on_wait=on_wait,
-                    on_status=progress.status,
+                    on_status=progress.set_status,
                     on_error=error_lines.add_line,
                     is_backlogged=lambda: progress.stdout.has_pending,
                 )

@@ -192,9 +192,10 @@ def kubernetes(
     if kind == "mpijob":
         default_processes = max(device_count // options.ranks_per_process, 1)
     else:
+        # One process per pod. By default, its threads are one rank per GPU.
         default_processes = 1
-        wants_rank_per_gpu = options.measures and not used_flags(options.flags) & {"-t", "-g"}
-        if device_count > 1 and wants_rank_per_gpu:
+        sets_ranks = bool(used_flags(options.flags) & {"-t", "-g"})
+        if device_count > 1 and options.measures and not sets_ranks:
             options = replace(options, flags=("-t", str(device_count), *options.flags))
     job = options.job(
         options.program_path or options.program_name,

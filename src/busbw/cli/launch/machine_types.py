@@ -25,6 +25,8 @@ from busbw.terminal import StreamConsole, console, terminal_width
 
 _MIN_DESCRIPTION_WIDTH = 110
 """Minimum width of the terminal, in columns, for the column with the descriptions."""
+_MIN_TEXT_WIDTH = 20
+"""Minimum width of the reasons and sources, in columns, for a narrow terminal."""
 
 _Row: TypeAlias = tuple[str, str, str]
 """One value of a machine type: setting, reason, source."""
@@ -113,12 +115,14 @@ def _details(machine_type: MachineType, width: int) -> Iterator[str]:
 
 def _value_lines(setting: str, text: str, column_width: int, width: int) -> Iterator[str]:
     """Yields a setting in a column of `column_width`, with the text beside it, or below a setting that is too long."""
-    if len(setting) > column_width and len(setting) + len(text) + 4 <= width:
-        yield f"  {setting}  {text}"
+    is_too_long = len(setting) > column_width
+    single_line = f"  {setting}  {text}"
+    if is_too_long and len(single_line) <= width:
+        yield single_line
         return
-    indent = " " * (2 + column_width + 2)
-    first_line, *more_lines = textwrap.wrap(text, max(width - len(indent), 20))
-    if len(setting) > column_width:
+    indent = " " * len(f"  {'':{column_width}}  ")
+    first_line, *more_lines = textwrap.wrap(text, max(width - len(indent), _MIN_TEXT_WIDTH))
+    if is_too_long:
         yield f"  {setting}"
         yield f"{indent}{first_line}"
     else:

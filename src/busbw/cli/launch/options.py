@@ -36,6 +36,7 @@ COMMAND_SETTINGS = {"allow_interspersed_args": False}
 """`context_settings` of every launcher: the engine gets all words after the collective; `--` before it is allowed."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+"""Name of an environment variable."""
 _MAX_COUNT = 65536
 """Limit on the processes and on the ranks of one job."""
 
@@ -97,14 +98,20 @@ class LaunchOptions:
         """Returns `--processes-per-node`, else enough processes for one rank per GPU of the machine type, else 1."""
         if option_value is not None:
             return option_value
+        return max(1, (self.machine_type_gpus or 0) // self.ranks_per_process)
+
+    @property
+    def machine_type_gpus(self) -> int | None:
+        """GPUs per node of `--machine-type`. None without a machine type, or if it does not state the number."""
         gpus = self.machine_type.gpus_per_node if self.machine_type else None
-        return max(1, gpus.value // self.ranks_per_process) if gpus else 1
+        return gpus.value if gpus else None
 
     @property
     def requested_gpus(self) -> int | None:
         """GPUs per node of the machine type, else of Slurm's allocation. None without both."""
-        gpus = self.machine_type.gpus_per_node if self.machine_type else None
-        return gpus.value if gpus else allocated_gpus_per_node(os.environ) or None
+        if self.machine_type_gpus is not None:
+            return self.machine_type_gpus
+        return allocated_gpus_per_node(os.environ) or None  # 0: no GPU is allocated
 
     @property
     def program_name(self) -> str:
@@ -152,11 +159,12 @@ class LaunchOptions:
             UsageError: The job has more than 65,536 processes or ranks.
         """
         require_valid_size(nodes * processes_per_node, self.ranks_per_process)
-        variables = {
-            **({REQUESTED_GPUS_VARIABLE: str(requested_gpus)} if requested_gpus is not None else {}),
-            **(self.machine_type.variables if self.machine_type else {}),
-            **dict(self.environment),
-        }
+        variables: dict[str, str] = {}
+        if requested_gpus is not None:
+            variables[REQUESTED_GPUS_VARIABLE] = str(requested_gpus)
+        if self.machine_type:
+            variables |= self.machine_type.variables
+        variables |= dict(self.environment)
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
         first_arguments = self.engine_words or sweep_flags(self.collective, used_flags(self.flags))
@@ -291,8 +299,9 @@ def _check_engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
     launcher_options = {
         name for parameter in context.command.params for name in parameter.opts if name.startswith("--")
     }
+    launcher_options.add("--processes")  # a flag of the engine for jobs without a launcher
     for word in words:
-        if word.partition("=")[0] in launcher_options | {"--processes"}:
+        if word.partition("=")[0] in launcher_options:
             raise UsageError(
                 f"{word}: is after the collective, among the engine's flags",
                 remedy=f"put it before the collective: {context.command_path} OPTIONS -- COLLECTIVE",

@@ -17,7 +17,7 @@ from busbw.errors import BusbwError, UsageError
 class RecordFile:
     """A new record file, which is removed at the end if it is empty.
 
-    A launch that was killed during its start leaves an empty file. As the engine does, the next one takes it.
+    A launch that was killed during its start leaves an empty file. The next launch uses this file, as the engine does.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,15 +42,18 @@ class RecordFile:
             FileExistsError: The file has content, or another run has it open.
             OSError: The file cannot be created.
         """
-        is_reused = is_empty_record(self.path)
-        creation = 0 if is_reused else os.O_CREAT | os.O_EXCL
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | creation, 0o666)
+        flags = os.O_WRONLY | os.O_NOFOLLOW
+        is_created = not is_empty_record(self.path)
+        if is_created:
+            flags |= os.O_CREAT | os.O_EXCL
+        descriptor = os.open(self.path, flags, 0o666)
         is_locked = _lock(descriptor)
-        # Without locks, only a file that was created here has no other owner.
-        if is_locked or (is_locked is None and not is_reused):
-            return descriptor
-        os.close(descriptor)
-        raise FileExistsError
+        # If the file system has no locks, only a file that was created here certainly has no other owner.
+        is_only_owner = is_created if is_locked is None else is_locked
+        if not is_only_owner:
+            os.close(descriptor)
+            raise FileExistsError
+        return descriptor
 
     def __exit__(self, *_: object) -> None:
         is_empty = os.fstat(self._descriptor).st_size == 0
@@ -67,7 +70,8 @@ class RecordFile:
         remaining = memoryview(line)
         try:
             while remaining:
-                remaining = remaining[os.write(self._descriptor, remaining) :]
+                written_count = os.write(self._descriptor, remaining)
+                remaining = remaining[written_count:]
         except OSError as error:
             raise BusbwError(
                 f"cannot write the record {self.path}: {error.strerror}", remedy="free space, or set another --records"
@@ -75,7 +79,7 @@ class RecordFile:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Locks an open file until it is closed. False if another run has locked it, None without locks."""
+    """Locks an open file until it is closed. False if another run has locked it; None if files cannot be locked."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -111,14 +115,19 @@ class OutputSplitter:
         """
         if not line.startswith(b"{"):
             self._on_table(line)
-        elif (kind := record_kind(line)) == "":
+            return
+        kind = record_kind(line)
+        if kind is None:
+            self._drop_incomplete_record()
+        elif kind == "":
             self._on_result(line)
-        elif kind is not None:
+        else:
             self.kinds[kind] += 1
             self._records.write(line if line.endswith(b"\n") else line + b"\n")
-        elif not self.was_cut:
-            self.was_cut = True
-            self._on_broken_record(
-                f"busbw: an incomplete record of process 0 is not in {self._records.path}; "
-                "measure again if a row is missing"
-            )
+
+    def _drop_incomplete_record(self) -> None:
+        if self.was_cut:
+            return
+        self.was_cut = True
+        problem = f"an incomplete record of process 0 is not in {self._records.path}"
+        self._on_broken_record(f"busbw: {problem}; measure again if a row is missing")

@@ -33,7 +33,7 @@ class PlainProgress:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def line(self, line: bytes) -> None:
+    def print_line(self, line: bytes) -> None:
         """Writes a line of the table, newline included, to stdout."""
         self._status = ""
         self.stdout.write(line)
@@ -42,7 +42,7 @@ class PlainProgress:
         """Prints a line on stderr."""
         self._print_line(text)
 
-    def status(self, text: str) -> None:
+    def set_status(self, text: str) -> None:
         """Sets the current status; empty if the launch waits for nothing."""
         if text and not self._status:
             self._wait_start_s = self._now_s()

@@ -183,7 +183,7 @@ def slurm(
     default_processes = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
     node_count = nodes or current_allocation.nodes or 1
     hosts = read_hosts(None, hostfile, processes=default_processes)
-    order_of_all_nodes: tuple[str, ...] = ()
+    nodes_by_switch: list[str] = []
     remarks: tuple[str, ...] = ()
     if topology_order:
         nodes_by_switch, remarks = _nodes_by_switch(dry_run=options.dry_run)
@@ -191,15 +191,15 @@ def slurm(
             allocated_names = parse_hostlist(current_allocation.node_list)[:node_count]
             hosts = tuple(HostSlots(name, default_processes) for name in allocated_names)
         hosts = _sort_hosts(hosts, nodes_by_switch)
-        if not hosts:  # Slurm chooses the nodes later, and the batch script orders them
-            order_of_all_nodes = tuple(nodes_by_switch)
 
     program = options.program_path or (options.program_name if container_image else options.local_program())
     if container_image and not _has_join_limit(options):
         options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
     if gpus_per_node is None:
-        gpus_per_node = _gpus_of_machine_type(options)
-    requested_gpus = gpus_per_node if gpus_per_node is not None else current_allocation.gpus_per_node or None
+        gpus_per_node = options.machine_type_gpus
+    requested_gpus = gpus_per_node
+    if requested_gpus is None:
+        requested_gpus = current_allocation.gpus_per_node or None  # 0: no GPU is allocated
     job = options.job(
         program,
         nodes=len(hosts) or node_count,
@@ -220,7 +220,8 @@ def slurm(
         container_image=container_image or "",
         container_mounts=container_mounts or "",
         hosts=hosts,
-        order=order_of_all_nodes,
+        # Without hosts, Slurm chooses the nodes later, and the batch script orders them.
+        order=() if hosts else tuple(nodes_by_switch),
         scratch=Path(tempfile.gettempdir()),
         steps=steps,
     )
@@ -276,19 +277,15 @@ def _check_output_options(
         raise UsageError("--records takes one run, without --repeat and --detach", remedy="use --store")
 
 
-def _gpus_of_machine_type(options: LaunchOptions) -> int | None:
-    """Returns the number of GPUs of a node of `--machine-type`. None without one, or if the type does not state it."""
-    gpus = options.machine_type.gpus_per_node if options.machine_type else None
-    return gpus.value if gpus else None
-
-
 def _require_gpu_support(gpus_per_node: int, options: LaunchOptions) -> None:
     """Refuses GPUs for an engine that cannot use them, before the job waits for GPUs. The engine checks again later.
 
     Raises:
         BusbwError: The job requests GPUs, but the engine has no GPU support.
     """
-    if gpus_per_node and "--backend" not in used_flags(options.flags) and (reason := engine.missing_gpu_support()):
+    if gpus_per_node == 0 or "--backend" in used_flags(options.flags):
+        return
+    if reason := engine.missing_gpu_support():
         raise BusbwError(f"GPUs are requested ({gpus_per_node} per node), but {reason}")
 
 
@@ -303,9 +300,10 @@ def _check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_b
         if not option.startswith("-") or "\n" in option:
             raise UsageError(f'--slurm-arg "{option}" is not an option', remedy="write it as --slurm-arg=--name=value")
     reject_reserved("--slurm-arg", options, RESERVED_BY_SBATCH if is_batch else RESERVED_BY_SRUN)
-    if "," in os.environ.get("SLURM_CLUSTERS", "") or os.environ.get("SLURM_CLUSTERS") == "all":
+    clusters = os.environ.get("SLURM_CLUSTERS", "")
+    if "," in clusters or clusters == "all":
         raise UsageError(
-            f"SLURM_CLUSTERS={os.environ['SLURM_CLUSTERS']} names several clusters, so job numbers are ambiguous",
+            f"SLURM_CLUSTERS={clusters} names several clusters, so job numbers are ambiguous",
             remedy="set it to one cluster",
         )
 
@@ -354,7 +352,8 @@ def _with_all_processors(target: SlurmTarget, processes_per_node: int) -> tuple[
         partitions = commands.run_for_output(SINFO_COMMAND)
     except BusbwError as error:
         return target, (f"{error.problem}: srun gives each process one processor, because --cpus-per-task is unknown",)
-    processors_per_process = (min_processors(nodes, partitions, options) or 0) // processes_per_node
+    processor_count = min_processors(nodes, partitions, options) or 0  # 0: unknown
+    processors_per_process = processor_count // processes_per_node
     if processors_per_process:
         option = f"--cpus-per-task={processors_per_process}"
         target = replace(target, step_options=(option, *target.step_options))

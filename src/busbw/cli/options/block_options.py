@@ -53,12 +53,13 @@ def new_folder(folder: Path | None, name: str) -> Iterator[Path]:
     Raises:
         UsageError: The folder exists already, or cannot be made.
     """
-    made = _make_folder(folder) if folder else new_run(default_folder(), run_name(datetime.now(timezone.utc), name))
+    full_name = run_name(datetime.now(timezone.utc), name)
+    new = _make_folder(folder) if folder else new_run(default_folder(), full_name)
     try:
-        yield made
+        yield new
     except BusbwError as error:
         if error.exit_code == ExitCode.USAGE:
-            rmtree(made)
+            rmtree(new)
         raise
 
 

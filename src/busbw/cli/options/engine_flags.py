@@ -4,6 +4,7 @@ Only the flags for ranks and sizes, and `-c`, are interpreted here. The engine c
 """
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from busbw import engine
 from busbw.collectives import COLLECTIVES, COMM_OPS, PROGRAMS
@@ -24,6 +25,7 @@ _SHORT_NAMES = {
     "--check": "-c",
     "--iters": "-n",
 }
+"""Short names of the long flags that this module or a command looks for."""
 
 
 def parse_collective(words: Sequence[str]) -> str:
@@ -96,11 +98,12 @@ def used_flags(words: Sequence[str]) -> set[str]:
     `--skew file:COUNTS` counts as --sizes too, because the file determines the size.
     """
     flags = set()
-    for word, next_word in zip(words, (*words[1:], ""), strict=False):
+    for word, next_word in zip_longest(words, words[1:], fillvalue=""):
         if word.startswith("--"):
-            name, equals, value = word.partition("=")
+            name, equals, joined_value = word.partition("=")
             flags.add(_SHORT_NAMES.get(name, name))
-            if name == "--skew" and (value if equals else next_word).startswith("file:"):
+            value = joined_value if equals else next_word
+            if name == "--skew" and value.startswith("file:"):
                 flags.add("--sizes")
         elif word.startswith("-") and word[1:2].isalpha():  # -b8 is -b with the value 8
             flags.add(word[:2])
@@ -121,25 +124,31 @@ def sweep_flags(collective: str, flags: set[str]) -> tuple[str, ...]:
     """
     if collective == COMM_OPS or "--sizes" in flags:
         return ()
-    defaults: tuple[str, ...] = () if "-b" in flags else ("-b", "8")
-    defaults += () if "-e" in flags else ("-e", "64M")
-    return defaults + (() if flags & {"-f", "-i"} else ("-f", "2"))
+    defaults: list[str] = []
+    if "-b" not in flags:
+        defaults += ["-b", "8"]
+    if "-e" not in flags:
+        defaults += ["-e", "64M"]
+    if not flags & {"-f", "-i"}:
+        defaults += ["-f", "2"]
+    return tuple(defaults)
 
 
 def parse_count(flag: str, words: Sequence[str]) -> int:
     """Returns the last value of a counting flag such as -t, or 1 if the words lack the flag.
 
-    An invalid number counts as 1: the engine refuses it later with an error message.
+    An invalid number, such as 0, counts as 1: the engine refuses it later with an error message.
     """
     spellings = {flag} | {long for long, short in _SHORT_NAMES.items() if short == flag}
     count = 1
-    for word, next_word in zip(words, (*words[1:], ""), strict=False):
-        name, equals, value = word.partition("=")
+    for word, next_word in zip_longest(words, words[1:], fillvalue=""):
+        name, equals, joined_value = word.partition("=")
         if name in spellings:  # -t 4, --nthreads 4, --nthreads=4
-            text = value if equals else next_word
+            text = joined_value if equals else next_word
         elif word.startswith(flag):  # -t4
             text = word[len(flag) :]
         else:
             continue
-        count = int(text) if text.isascii() and text.isdigit() else 1
+        is_number = text.isascii() and text.isdigit()
+        count = max(1, int(text)) if is_number else 1
     return count

@@ -91,7 +91,9 @@ def parse_time(text: str | None, now: datetime, option: str) -> float | None:
             f'{option} "{text}" is not a time',
             remedy="give 2026-10-01, 2026-10-01T12:00+00:00, or an age like 12h, 7d, 4w",
         ) from error
-    return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=timezone.utc)
+    return time.timestamp()
 
 
 def _parse_sizes(text: str | None) -> tuple[int | None, int | None]:
@@ -100,8 +102,10 @@ def _parse_sizes(text: str | None) -> tuple[int | None, int | None]:
         return None, None
     low, dots, high = text.partition("..")
     if not dots:
-        return _parse_size(low, text) if low else None, _parse_size(low, text)
-    min_bytes, max_bytes = _parse_size(low, text) if low else None, _parse_size(high, text) if high else None
+        size_bytes = _parse_size(text, text)
+        return size_bytes, size_bytes
+    min_bytes = _parse_size(low, text) if low else None
+    max_bytes = _parse_size(high, text) if high else None
     if min_bytes is not None and max_bytes is not None and min_bytes > max_bytes:
         raise UsageError(f'--sizes "{text}" begins with its larger size', remedy="swap the sizes")
     return min_bytes, max_bytes

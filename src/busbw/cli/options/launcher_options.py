@@ -56,19 +56,17 @@ def launched_command(
         for option in launch_command.params
         if isinstance(option, click.Option) and not option.hidden and option.expose_value
     ]
-    own_values = {
-        option.name or "": fixed_values[option.name] for option in launcher_options if option.name in fixed_values
-    }
-    options = [each for each in own_parameters if each.name in passed_on]
-    folder_options = [folder_option] if folder_option else []
+    users_options = [option for option in launcher_options if _name(option) not in fixed_values]
+    fixed = {name: fixed_values[name] for name in map(_name, launcher_options) if name in fixed_values}
+    passed_options = [each for each in own_parameters if each.name in passed_on]
+    if folder_option:
+        passed_options.append(folder_option)
     export_options = [each for each in own_parameters if each.opts[0] in exports]
 
     def start(**values: Any) -> int:
-        folder = values[folder_option.name or ""] if folder_option else None
-        words = {
-            each.name or "": _option_words(each, values.pop(each.name or "")) for each in (*options, *folder_options)
-        }
-        export_paths = {each.opts[0]: values.pop(each.name or "") for each in export_options}
+        folder = values[_name(folder_option)] if folder_option else None
+        words = {_name(each): _option_words(each, values.pop(_name(each))) for each in passed_options}
+        export_paths = {each.opts[0]: values.pop(_name(each)) for each in export_options}
         words[ALSO_JSON] = ["--also-json"] if any(export_paths.values()) else []
         if values.get("detach") and (folder or words[ALSO_JSON]):
             raise UsageError("--detach ends before there are files to write", remedy="remove it, or their options")
@@ -80,18 +78,14 @@ def launched_command(
             write_exports(exports, msgspec.json.decode(line, type=result_type), export_paths)
             return bool(words["as_json"])
 
+        job = {"words": (), **fixed, **values}  # only some commands have further words for the engine
         with ExitStack() as resources:
-            if "store" in own_values:  # the launcher needs a folder for its files, although no record is written
-                own_values["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))
-            # Only some commands have further words for the engine.
-            job = {"words": (), **own_values, **values, "engine_words": make_engine_words(words)}
-            code: int = launch(handle_result=handle_result, **job)
+            if "store" in fixed:  # the launcher needs a folder for its files, although no record is written
+                job["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))
+            code: int = launch(handle_result=handle_result, engine_words=make_engine_words(words), **job)
         return code
 
-    own_options = [option for option in launcher_options if option.name not in own_values]
-    return click.Command(
-        launch_command.name, callback=start, params=[*own_options, *options, *folder_options, *export_options]
-    )
+    return click.Command(launch_command.name, callback=start, params=[*users_options, *passed_options, *export_options])
 
 
 def refuse_options_before(context: click.Context) -> None:
@@ -101,9 +95,14 @@ def refuse_options_before(context: click.Context) -> None:
         UsageError: There is one.
     """
     for parameter in context.command.params:
-        if context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE:
+        if context.get_parameter_source(_name(parameter)) is click.core.ParameterSource.COMMANDLINE:
             option = parameter.opts[-1]
             raise UsageError(f"{option} is before {context.invoked_subcommand}", remedy="put it after, or remove it")
+
+
+def _name(parameter: click.Parameter) -> str:
+    """Returns the key of a parameter in the values of its command."""
+    return parameter.name or ""
 
 
 def _option_words(option: click.Parameter, value: Any) -> list[str]:
@@ -114,5 +113,6 @@ def _option_words(option: click.Parameter, value: Any) -> list[str]:
         return [option.opts[0]]
     if isinstance(value, tuple):
         return [word for single_value in value for word in _option_words(option, single_value)]
-    # Process 0 runs in another folder.
-    return [option.opts[0], str(value.absolute() if isinstance(value, Path) else value)]
+    if isinstance(value, Path):
+        value = value.absolute()  # process 0 runs in another folder
+    return [option.opts[0], str(value)]

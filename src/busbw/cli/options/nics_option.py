@@ -20,9 +20,10 @@ def parse_nics(text: str) -> Nics:
         UsageError: The text has another format, or the count or rate is 0.
     """
     match = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)", text)
-    if not match or not int(match[1]) or not float(match[2]):
+    count, gbit = (int(match[1]), float(match[2])) if match else (0, 0.0)
+    if count == 0 or gbit == 0:
         raise UsageError(f'--nics "{text}" is not COUNTxGBIT', remedy="give count and Gb/s of each, such as 8x400")
-    return Nics(count=int(match[1]), gbit=float(match[2]), source="given with --nics")
+    return Nics(count=count, gbit=gbit, source="given with --nics")
 
 
 def with_parsed_nics(system: System, text: str) -> System:

@@ -19,8 +19,8 @@ def require_writable(output: Path, *, flag: str = "-o") -> None:
         BusbwError: The path is a folder, its folder does not exist, or its folder is not writable.
     """
     folder = output.resolve().parent
-    is_device = output.exists() and not output.is_file()  # or a pipe
-    written_path = output if is_device else folder  # a file is replaced, which writes to its folder
+    is_device_or_pipe = output.exists() and not output.is_file()
+    written_path = output if is_device_or_pipe else folder  # a file is replaced, which writes to its folder
     if output.is_dir():
         reason = EISDIR
     elif not folder.exists():
@@ -44,7 +44,10 @@ def reject_input(output: Path, names: Iterable[str]) -> None:
     Raises:
         UsageError: The output is one of the logs, or a name does not exist.
     """
-    if output.is_file() and any(output.samefile(path) for name in names if (path := find(name)).exists()):
+    if not output.is_file():
+        return
+    inputs = map(find, names)
+    if any(path.exists() and output.samefile(path) for path in inputs):
         raise UsageError(f"{output} is an input", remedy="set another path with -o")
 
 
@@ -65,7 +68,8 @@ def write_whole(output: Path | None, content: bytes | IO[bytes], *, flag: str = 
         sys.stdout.buffer.flush()
         return
     try:
-        if output.exists() and not output.is_file():  # a device or a pipe
+        is_device_or_pipe = output.exists() and not output.is_file()
+        if is_device_or_pipe:
             with output.open("wb") as file:
                 write_content(content, file)
         else:

@@ -11,6 +11,7 @@ from busbw.errors import UsageError
 from busbw.units import parse_size
 
 _SIZE_LIMIT_BYTES = 1 << 60
+"""Upper limit of a size, exclusive: 1 EiB, far beyond the memory of any machine."""
 
 
 class NonEmptyPath(click.Path):
@@ -72,7 +73,9 @@ class Fraction(click.ParamType):  # type: ignore[type-arg]  # generic in some ve
         """
         del ctx
         match = re.fullmatch(r"(\d+\.?\d*|\.\d+)(%?)", value.strip())
-        fraction = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+        fraction = float(match[1]) if match else 0.0
+        if match and match[2] == "%":
+            fraction /= 100
         if not 0 < fraction < 1:
             raise UsageError(
                 f'{_option_name(param)} "{value}" is not a fraction',

@@ -81,8 +81,9 @@ class Objective:
         if self.replay is None:
             return (*default_flags(flag_names), *self.flags)
         program_file.write_bytes(self.replay.document())
-        ranks = () if flag_names & {"-t", "-g", "--processes"} else ("-t", str(len(self.replay.operations)))
-        return (REPLAY, str(program_file), *ranks, *self.flags)
+        sets_ranks = bool(flag_names & {"-t", "-g", "--processes"})
+        rank_flags = () if sets_ranks else ("-t", str(len(self.replay.operations)))
+        return (REPLAY, str(program_file), *rank_flags, *self.flags)
 
 
 def parse_objective(words: Sequence[str], selection: StepSelection) -> Objective:
@@ -127,9 +128,12 @@ def find_replay_trace(words: Sequence[str], selection: StepSelection) -> Trace:
     remedy = f"name a trace, or one of {', '.join(model.name for model in list_models())}"
     if not words or words[0].startswith("-"):
         raise UsageError("no trace is given", remedy=remedy)
+    ranks = selection.ranks
     flag_ranks = prod(parse_count(flag, words[1:]) for flag in ("-t", "-g", "--processes"))
+    if ranks is None and flag_ranks > 1:
+        ranks = flag_ranks
     try:
-        trace = find_trace(words[0], selection.ranks or (flag_ranks if flag_ranks > 1 else None))
+        trace = find_trace(words[0], ranks)
     except UsageError as error:
         if Path(words[0]).exists():
             raise

@@ -65,7 +65,7 @@ def print_record_path(path: Path) -> None:
 
 
 def is_empty_record(path: Path) -> bool:
-    """True if a record is an empty file. Its run was killed during the start, so a new run may use the file."""
+    """True if a record is an empty file, left by a run that was killed during its start. A new run may use the file."""
     return path.is_file() and not path.is_symlink() and path.stat().st_size == 0
 
 
@@ -121,10 +121,10 @@ def without_secrets(words: Sequence[str]) -> list[str]:
     """Returns the command line with the values of `--env` redacted if they may be secret."""
     redacted: list[str] = []
     for word in words:
-        is_joined = word.startswith("--env=")  # option and value are one word
-        name, equals, value = word.removeprefix("--env=").partition("=")
-        is_value = is_joined or (bool(redacted) and redacted[-1] == "--env")
+        option = "--env=" if word.startswith("--env=") else ""  # option and value may be one word
+        name, equals, value = word.removeprefix(option).partition("=")
+        is_value = bool(option) or redacted[-1:] == ["--env"]
         if is_value and equals and may_be_secret(name, value):
-            word = f"{'--env=' if is_joined else ''}{name}={REDACTED}"
+            word = f"{option}{name}={REDACTED}"
         redacted.append(word)
     return redacted

@@ -30,7 +30,9 @@ def find_trace(text: str, ranks: int | None = None) -> Trace | None:
     if not is_trace(path):
         return None
     files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
-    return None if any(map(_has_table, files)) else read_trace(path)
+    if any(map(_has_table, files)):
+        return None
+    return read_trace(path)
 
 
 def _has_table(path: Path) -> bool:

@@ -1,5 +1,7 @@
 """Sentence about the correctness of a run's data, which `busbw run` and `busbw launch` print at the end."""
 
+from collections.abc import Iterable
+
 from busbw.errors import ExitCode
 from busbw.logs import PLACEMENT_WORDS, ended_early_text
 from busbw.records import RowRecord, RunRecords
@@ -22,7 +24,7 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
     measurements = run.rows  # one for each placement
     if not measurements:
         return "Data: nothing was measured."
-    row_count = len({_row_key(row) for row in measurements})
+    row_count = _count_rows(measurements)
     rows_text = count_text(row_count, "row")
     wrong = [row for row in measurements if row.check.wrong_elements]
     unchecked = [row for row in measurements if row.check.state == "not_checked"]
@@ -31,8 +33,7 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
     if wrong:
         named_rows = "; ".join(_wrong_text(row) for row in wrong[:_MAX_NAMED_ROWS])
         more = f"; and {len(wrong) - _MAX_NAMED_ROWS} more" if len(wrong) > _MAX_NAMED_ROWS else ""
-        wrong_rows = len({_row_key(row) for row in wrong})
-        text = f"WRONG DATA in {wrong_rows} of {rows_text}: {named_rows}{more}."
+        text = f"WRONG DATA in {_count_rows(wrong)} of {rows_text}: {named_rows}{more}."
     elif len(unchecked) == len(measurements):
         text = f"not checked: {rows_text} measured without a data check (-c 0)."
     elif len(unchecked) + len(undefined) == len(measurements):
@@ -42,9 +43,11 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
         exactness = "every bit"
         if policies != {"exact"}:
             exactness = "every bit, within the exactness of the check (policy in the record)"
-        checked_count = len({_row_key(row) for row in measurements if row.check.state == "checked"})
-        part_text = f"{count_text(checked_count, 'checked row')} of {row_count}"
-        text = f"correct: all {rows_text if checked_count == row_count else part_text} right, {exactness}."
+        checked_count = _count_rows(row for row in measurements if row.check.state == "checked")
+        checked_text = rows_text
+        if checked_count < row_count:
+            checked_text = f"{count_text(checked_count, 'checked row')} of {row_count}"
+        text = f"correct: all {checked_text} right, {exactness}."
     if unchecked and len(unchecked) < len(measurements):
         text += f" {count_text(len(unchecked), 'measurement')} not checked."
     if undefined:
@@ -52,8 +55,13 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
     return f"Data: {_ending_clause(run, exit_code, ending_words)}{text}"
 
 
+def _count_rows(measurements: Iterable[RowRecord]) -> int:
+    """Returns the number of rows of the table that have these measurements."""
+    return len(set(map(_row_key, measurements)))
+
+
 def _row_key(row: RowRecord) -> tuple[object, ...]:
-    """Equal for the two placements of one row of the table."""
+    """Returns a key that is equal for the two placements of one row of the table."""
     return (row.collective, row.ranks, row.cycle, row.group, row.requested_bytes, row.dtype, row.redop, row.root)
 
 

@@ -30,7 +30,7 @@ def capture_path_in(run_folder: Path) -> Path:
 
 
 def causes_on_this_machine() -> tuple[tuple[ReportedFinding, ...], Recording]:
-    """Returns the findings on this machine that break or slow down collectives, worst first, and what was read."""
+    """Returns the findings on this machine that break or slow down collectives, worst first, and all values read."""
     with activity("looking for causes"), open_machine(None) as recording:
         result = examine_node("", Machine(recording), checks_of(*MACHINE_AREAS)).result
     return _certain_causes(result), recording
@@ -52,9 +52,13 @@ def causes_in_captures(record: Path) -> tuple[ReportedFinding, ...]:
         record: Record of the run. Its captures are the archives in its folder in the store.
     """
     checks = checks_of(*MACHINE_AREAS, "nodes")
+    if record.name != RECORDS:
+        return ()
     try:
-        paths = captures_in(record.parent) if record.name == RECORDS else ()
-        return _certain_causes(merge_records(records_of_captures(paths, checks), checks)) if paths else ()
+        paths = captures_in(record.parent)
+        if not paths:
+            return ()
+        return _certain_causes(merge_records(records_of_captures(paths, checks), checks))
     except (BusbwError, OSError):
         return ()  # an archive with another content
 
@@ -70,7 +74,7 @@ def causes_in_log(path: Path) -> tuple[ReportedFinding, ...]:
     try:
         return examine_log(read_nccl_log((path,))).findings
     except BusbwError:
-        return ()  # the other command has read the log in its own way
+        return ()  # the log of another program; the calling command has read it in its own way
 
 
 def causes_in_run(log: Log) -> tuple[ReportedFinding, ...]:

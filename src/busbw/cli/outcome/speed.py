@@ -30,7 +30,7 @@ def speed_sentence(verdicts: Sequence[Verdict]) -> str:
 
 
 def _evidence_text(verdict: Verdict) -> str:
-    """Figure of the largest sizes with the verdict's grade. The reason if no band has that grade."""
+    """Returns the figure of the band with the largest sizes that has the verdict's grade. Otherwise the reason."""
     band = next((band for band in reversed(verdict.bands) if band.grade == verdict.grade), None)
     if verdict.grade == "UNSURE" or band is None:
         return verdict.reasons[0]
@@ -45,7 +45,7 @@ def figure_texts(figure: JudgedFigure, *, as_time: bool) -> tuple[str, str]:
     limits = figure.range_us
     if as_time or not figure.busbw_gbps:
         return f"{_figure_text(figure.time_us, 4)} us", _range_text(limits.low, limits.high)
-    # At one size the product of busbw and time is constant.
+    # At one size the product of busbw and time is constant. So the limits of the time are limits of busbw, too.
     product = figure.busbw_gbps * figure.time_us
     return f"{_figure_text(figure.busbw_gbps, 4)} GB/s", _range_text(product / limits.high, product / limits.low)
 
@@ -56,4 +56,6 @@ def _range_text(low: float, high: float) -> str:
 
 def _figure_text(value: float, digits: int) -> str:
     """Text with this number of significant digits. Figures below 0.01 have only two, because they need more zeros."""
-    return number_text(value, digits if value >= 0.01 else 2)
+    if value < 0.01:
+        digits = 2
+    return number_text(value, digits)

@@ -39,7 +39,6 @@ _ENDING_WORDS: dict[int, str] = {
 _READ_LIMIT_S = 2.0
 """Time after an interrupt in which the reader of stdout may read the rest of the table."""
 _CRASH_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
-
 _INFORMATION_FLAGS = {"--help", "-h", "--version", "--list-devices", "--world"}
 """Flags with which the engine prints information and measures nothing."""
 
@@ -83,7 +82,7 @@ def print_outcome(code: int, path: Path | None, *, plot_when: str) -> "Grade | N
 
 
 def record_kind(line: bytes) -> str | None:
-    """Returns the kind of a record line, empty if it has none. None if a killed process left the line incomplete."""
+    """Returns the kind of a record line. Empty if it has no kind. None if a killed process left the line incomplete."""
     try:
         return msgspec.json.decode(line, type=_AnyRecord).kind
     except msgspec.MsgspecError:
@@ -129,8 +128,9 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
 
 
 def finish_stdout(stdout: StdoutBuffer, code: int, *, check_interrupt: Callable[[], None]) -> None:
-    """Waits until the reader of stdout has read the table, after a signal at most 2 s. Reports lost bytes."""
-    lost_bytes = stdout.finish(limit_s=_READ_LIMIT_S if code > SIGNALLED else None, on_wait=check_interrupt)
+    """Waits until the reader of stdout has read the table. Waits at most 2 s after a signal, and reports lost bytes."""
+    was_signalled = code > SIGNALLED
+    lost_bytes = stdout.finish(limit_s=_READ_LIMIT_S if was_signalled else None, on_wait=check_interrupt)
     if lost_bytes:
         loss = (
             f"the last {count_text(lost_bytes, 'byte')} of the table were not read and are lost; the record is complete"

@@ -15,17 +15,15 @@ _LABEL_WIDTH = 10
 def column_lines(columns: Sequence[TextColumn], width: int) -> Iterator[Text]:
     """Yields an empty line and a table with the columns that fit the width."""
     yield Text()
-    yield from table_lines(
-        [
-            Column(one.name, [Cell(plain(cell)) for cell in one.cells], right=one.is_number, weight=one.weight)
-            for one in columns
-        ],
-        width,
-    )
+    table_columns = [
+        Column(column.name, [Cell(plain(cell)) for cell in column.cells], right=column.is_number, weight=column.weight)
+        for column in columns
+    ]
+    yield from table_lines(table_columns, width)
 
 
 def hidden_line(count: int, noun: str) -> Iterator[Text]:
-    """Yields the line below a table without its last rows. `noun`: name of a row, such as "rank"."""
+    """Yields the line below a table that lacks its last `count` rows. `noun` names a row, such as "rank"."""
     if count > 0:
         yield Text(f"and {count_text(count, f'more {noun}')}; --json has all", "yellow")
 

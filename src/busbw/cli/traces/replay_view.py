@@ -55,8 +55,9 @@ def print_replay(comparison: ReplayComparison) -> None:
         TextColumn("replayed us", tuple(value_text(row.replayed_us) for row in rows)),
     ]
     out = console()
-    for line in column_lines(columns, terminal_width()) if rows else ():
-        out.print(line)
+    if rows:
+        for line in column_lines(columns, terminal_width()):
+            out.print(line)
     for line in hidden_line(len(comparison.calls) - len(rows), "row"):
         out.print(line)
     click.echo(f"Step: {_step_text(comparison)}")
@@ -71,7 +72,7 @@ def _step_text(comparison: ReplayComparison) -> str:
         return f"{name}: the replay has no time."
     interval = ""
     if comparison.interval_us:
-        low, high = (number_text(one / 1e3) for one in comparison.interval_us)
+        low, high = (number_text(end_us / 1e3) for end_us in comparison.interval_us)  # in ms, as the time before
         interval = f" ({low} to {high})"
     text = f"{name}: replayed in {milliseconds_text(comparison.replayed_us)}{interval}"
     if comparison.recorded_us is None:
