@@ -55,10 +55,10 @@ class Job:
         return self.arguments[:1] == (FLOWS,)
 
     def without_hosts(self, lost: Mapping[str, str]) -> "Job":
-        """Returns the job with a list of hosts on which nothing can start, for process 0.
+        """Returns the job with a variable that tells process 0 on which hosts nothing can start.
 
         Args:
-            lost: Reason of each, by its name.
+            lost: Reason by the name of the host.
         """
         return replace(self, environment=(*self.environment, (LOST_HOSTS_VARIABLE, json.dumps(lost))))
 
@@ -119,7 +119,7 @@ def process_variables(
 
     Args:
         process: Number of the process in the job.
-        node: Number of its node.
+        node: Number of the process's node.
         local: Number of the process on its node. None if unknown; the variable is then omitted.
         local_size: Number of processes on its node. None if unknown; the variable is then omitted.
     """
@@ -145,17 +145,20 @@ class Command:
     unset: tuple[str, ...] = ()
     """Variables of our environment that the command does not inherit."""
     stdin: str | None = field(default=None, repr=False)
-    """Input of the command. The pipe stays open until the command ends, so that the command notices if we die."""
+    """Input of the command. The pipe stays open until the command ends, so its end shows the command that we died."""
     process: int | str | None = None
     """Label of the command's stderr: its process number, or the host of its processes. None: no label."""
     interrupt: str | int | None = None
-    """Interrupts the command instead of the received signal: text for stdin, or another signal. None: that signal."""
+    """Interrupt that the command gets instead of a received signal: a text on stdin, or another signal. None: the
+    received signal."""
 
     def line(self, separator: str = " ") -> str:
-        """The command in shell syntax without its stdin; the separator follows the variables."""
-        unset_command = [f"env {' '.join(f'-u {name}' for name in self.unset)}"] if self.unset else []
-        prefix = " ".join([*unset_command, *(f"{name}={shlex.quote(value)}" for name, value in self.environment)])
-        return separator.join(filter(None, [prefix, shlex.join(self.words)]))
+        """The command in shell syntax without its stdin. `separator` stands between the variables and the words."""
+        prefix = [f"{name}={shlex.quote(value)}" for name, value in self.environment]
+        if self.unset:
+            prefix.insert(0, f"env {' '.join(f'-u {name}' for name in self.unset)}")
+        words = shlex.join(self.words)
+        return f"{' '.join(prefix)}{separator}{words}" if prefix else words
 
     def text(self) -> str:
         """The command in shell syntax."""
@@ -171,7 +174,7 @@ class LaunchPlan:
     """
 
     commands: tuple[Command, ...]
-    """Each launcher decides whether they run in sequence or in parallel."""
+    """The launcher decides whether the commands run in sequence or in parallel."""
     files: tuple[PrivateFile, ...] = ()
     cleanup: tuple[Command, ...] = ()
     """Commands to run at the end or after an interrupt."""

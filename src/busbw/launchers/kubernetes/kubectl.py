@@ -1,7 +1,6 @@
-"""Calls the cluster's API through kubectl.
+"""Calls the cluster's API through kubectl, so that the user's kubeconfig applies: contexts, proxies and login plugins.
 
-So contexts, proxies, certificates and login plugins of the user's kubeconfig apply. A dry run shows these calls
-literally, except those that only explain a wait or a failure.
+A dry run shows these calls literally, except calls that only explain a wait or a failure.
 """
 
 import json
@@ -27,8 +26,8 @@ _TICK_S = 0.25
 """Interval between checks for signals and limits during a call."""
 _REQUEST_LIMIT_S = 20
 """Limit of one request, which kubectl itself applies."""
-_LIMIT_S = 60.0
-"""Limit of a call. It exceeds that of its request, because a login plugin may prompt the user before the request."""
+_CALL_LIMIT_S = 60.0
+"""Limit of a call. It exceeds the limit of the request, because a login plugin may prompt the user before."""
 _INTERRUPTED_LIMIT_S = 5.0
 """Limit of a call during an interrupt, because the deletion of the job must follow soon."""
 _SECOND_SIGNAL_LIMIT_S = 1.0
@@ -237,11 +236,13 @@ class KubectlClient:
     def _raise_if_over_limit(self, arguments: Sequence[str], elapsed_s: float) -> None:
         """Raises if a call exceeds its limit."""
         message = f"kubectl did not answer within {elapsed_s:.0f} s: {' '.join(arguments[:3])}"
-        if len(self._received) > 1 and elapsed_s > _SECOND_SIGNAL_LIMIT_S:
+        blocks_deletion = bool(self._received) and arguments[0] != "delete"
+        is_second_signal = len(self._received) > 1
+        if (blocks_deletion and elapsed_s > _INTERRUPTED_LIMIT_S) or (
+            is_second_signal and elapsed_s > _SECOND_SIGNAL_LIMIT_S
+        ):
             raise InterruptedCallError(message, remedy="list what remains: kubectl get all")
-        if self._received and arguments[0] != "delete" and elapsed_s > _INTERRUPTED_LIMIT_S:
-            raise InterruptedCallError(message, remedy="list what remains: kubectl get all")
-        if elapsed_s > _LIMIT_S:
+        if elapsed_s > _CALL_LIMIT_S:
             raise RefusedError(message, remedy="check that the cluster can be reached: kubectl cluster-info")
 
     def _checked_output(self, result: KubectlResult, action: str) -> bytes:

@@ -264,8 +264,13 @@ def _build_secret(job: Job, target: KubernetesTarget) -> Manifest:
 
 
 def _metadata(name: str, job: Job, target: KubernetesTarget, *, is_workload: bool = False) -> Manifest:
-    labels = pods.labels(job) | ({_QUEUE_LABEL: target.queue} if is_workload and target.queue else {})
-    return {"name": name} | ({"namespace": target.namespace} if target.namespace else {}) | {"labels": labels}
+    metadata: Manifest = {"name": name}
+    if target.namespace:
+        metadata["namespace"] = target.namespace
+    metadata["labels"] = pods.labels(job)
+    if is_workload and target.queue:
+        metadata["labels"] |= {_QUEUE_LABEL: target.queue}
+    return metadata
 
 
 def _with_field(manifest: Manifest, path: tuple[str, ...], value: object) -> Manifest:
