@@ -1,7 +1,8 @@
 """Starts the job on hosts over ssh. The hosts need only the engine's programs.
 
 Each host has one connection: ssh runs a script (`scripts.start`) that starts the processes of this host. The script
-ends with the exit code of the first failed process. A broken connection counts as a lost rank. `preflight` checks the hosts before.
+ends with the exit code of the first failed process. A broken connection counts as a lost rank. Before,
+`preflight` checks the hosts.
 """
 
 from collections.abc import Sequence
