@@ -74,14 +74,14 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
         machine: Machine with the GPUs.
         of_host: True to include GPUs that this process cannot use, such as GPUs outside its container.
     """
-    found: list[PciDevice] = []
     if not of_host and is_container_without_gpu(machine):
         return ()
+    found: list[PciDevice] = []
     listed = machine.names_or_empty(DRIVER_GPUS)
     for folder in device_folders(machine):
         vendor = machine.word(f"{folder}/vendor")
-        is_hidden = vendor == NVIDIA and listed and folder.rpartition("/")[2] not in listed
-        if is_hidden and not of_host:
+        is_hidden_by_driver = vendor == NVIDIA and listed and folder.rpartition("/")[2] not in listed
+        if is_hidden_by_driver and not of_host:
             continue
         is_gpu = machine.word(f"{folder}/class")[:6] in _GPU_CLASSES.get(vendor, ())
         if is_gpu and (of_host or vendor != AMD or _has_node(machine, folder)):
@@ -157,5 +157,8 @@ def _link(machine: Machine, lower: str, upper: str) -> PciLink:
 
 def _value(machine: Machine, bus_id: str, name: str) -> float:
     """Returns the number of a property. 0 if unknown: functions without a link of their own have 0, 63 or 255."""
-    number = re.match(r"\d{1,2}(\.\d+)?(?= |$)", machine.text_or_none(f"{DEVICES}/{bus_id}/{name}") or "")
-    return float(number[0]) if number and number[0] != "63" else 0.0
+    text = machine.text_or_none(f"{DEVICES}/{bus_id}/{name}") or ""
+    number = re.match(r"\d{1,2}(\.\d+)?(?= |$)", text)  # 255 has too many digits
+    if number is None or number[0] == "63":
+        return 0.0
+    return float(number[0])

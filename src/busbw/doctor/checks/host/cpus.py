@@ -29,17 +29,19 @@ def cpu_governor(machine: Machine) -> Iterator[Finding]:
     for policy in machine.names_or_empty(_POLICIES):
         # The kernel keeps the folder of a CPU that is offline, but refuses to read it.
         number = policy.removeprefix("policy")
-        if number.isdecimal() and online and int(number[:9]) not in online:
+        is_offline = bool(online) and number.isdecimal() and int(number[:9]) not in online
+        if is_offline:
             continue
-        is_hardware = machine.text_or_none(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
-        name = "energy_performance_preference" if is_hardware else "scaling_governor"
+        uses_preference = machine.text_or_none(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
+        name = "energy_performance_preference" if uses_preference else "scaling_governor"
         counts[machine.text_or_none(f"{_POLICIES}/{policy}/{name}") or "unknown"] += 1
     require(counts, "the system cannot select frequencies, as in a virtual machine")
-    is_slow = bool({"powersave", "power"} & set(counts))
-    if is_slow or len(counts) > 1:
-        values = ", ".join(f"{value} on {count}" for value, count in sorted(counts.items()))
-        problem = f"{'CPUs run at a low frequency' if is_slow else 'CPUs differ in their governor'}: {values}"
-        yield Finding("slow" if is_slow else "risk", problem, (Evidence(f"/{_POLICIES}/policy*", values),))
+    values = ", ".join(f"{value} on {count}" for value, count in sorted(counts.items()))
+    evidence = (Evidence(f"/{_POLICIES}/policy*", values),)
+    if "powersave" in counts or "power" in counts:
+        yield Finding("slow", f"CPUs run at a low frequency: {values}", evidence)
+    elif len(counts) > 1:
+        yield Finding("risk", f"CPUs differ in their governor: {values}", evidence)
 
 
 @check(

@@ -28,13 +28,9 @@ def nic_count(machine: Machine) -> Iterator[Finding]:
     compute_nics = [f"{DEVICES}/{port.bus_id}" for port in compute_ports(machine, "InfiniBand", "RoCE")]
     compute_kinds = {_kind(machine, folder) for folder in compute_nics}
     with_rdma = {f"{DEVICES}/{device.bus_id}" for device in rdma_devices(machine)}
-    missing = [
-        folder
-        for folder in device_folders(machine)
-        if folder not in with_rdma
-        and _kind(machine, folder) in compute_kinds
-        and not _has_other_purpose(machine, folder)
-    ]
+    without_rdma = [folder for folder in device_folders(machine) if folder not in with_rdma]
+    equal_nics = [folder for folder in without_rdma if _kind(machine, folder) in compute_kinds]
+    missing = [folder for folder in equal_nics if not _has_other_purpose(machine, folder)]
     if len(missing) >= len(compute_nics):
         return  # At least half of the NICs have no RDMA device, which is probably intended.
     for folder in missing:
