@@ -35,8 +35,10 @@ _NAMES = {
     r"[ \t]*[:=>][ \t]*[\"']?([\w.-]{3,})": "serial",
 }
 """Kinds of names, by their patterns. The first group of a pattern is the name, otherwise the match."""
+# Patterns of identifiers. The lookarounds exclude matches within longer words.
 _UUID = r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9a-fA-F])"
 _CONTAINER = r"(?<![0-9a-fA-F])[0-9a-f]{64}(?![0-9a-fA-F])"
+# 6 bytes of Ethernet, 8 of a GUID or 20 of IP over InfiniBand; or 6 bytes after "enx" in the name of an interface.
 _HARDWARE = (
     r"(?<![\w:])[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}(?:(?::[0-9a-fA-F]{2}){2}|(?::[0-9a-fA-F]{2}){14})?(?![\w:])"
     r"|(?<=\benx)[0-9a-f]{12}\b"
@@ -47,7 +49,9 @@ _IPV4 = r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]|-\w)"
 _EXPLODED_LENGTH = 39
 """Length of an IPv6 address with all digits."""
 _VERSION_WORDS = ("version", "firmware", "driver", "fw", "pkg", "release")
-"""Words before numbers that look like an address."""
+"""Words before a version that looks like an IPv4 address."""
+_CONTEXT_LENGTH = 24
+"""Maximum distance of such a word from the version, in characters."""
 _VARIABLE_WITH_NAME = re.compile(
     r"USER|ACCOUNT|HOST|NODELIST|NODENAME|NODE_ALIASES|LAUNCH_NODE|JOB_NAME|COMMENT|PARTITION|RESERVATION|CLUSTER_NAME"
     r"|TOPOLOGY_ADDR$|SUBMIT_|QOS|NAMESPACE"
@@ -154,8 +158,12 @@ class _Redaction:
 
     def content(self, key: str, content: bytes) -> bytes:
         if key == _ENVIRONMENT:
-            kept = {name: value for name, value in _variables(content).items() if not may_be_secret(name, value)}
-            return msgspec.json.encode({"variables": {name: self._value(name, kept[name]) for name in kept}})
+            variables = {
+                name: self._value(name, value)
+                for name, value in _variables(content).items()
+                if not may_be_secret(name, value)
+            }
+            return msgspec.json.encode({"variables": variables})
         text = content.decode(errors="surrogateescape")
         name = key.rpartition("/")[2].lower()
         if "serial" in name and text.strip():
@@ -197,7 +205,8 @@ class _Redaction:
         return match[0]
 
     def _ipv4(self, match: re.Match[str]) -> str:
-        before = match.string[max(0, match.start() - 24) : match.start()].rpartition("\n")[2].lower()
+        # Text before the match, in the same line.
+        before = match.string[max(0, match.start() - _CONTEXT_LENGTH) : match.start()].rpartition("\n")[2].lower()
         with suppress(ValueError):
             if not any(word in before for word in _VERSION_WORDS):
                 return str(self._pseudonyms.ipv4(IPv4Address(match[0])))
