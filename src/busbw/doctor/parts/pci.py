@@ -1,6 +1,7 @@
 """PCI devices of a machine: GPUs, RDMA devices, the bridges above them, and their links."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -65,6 +66,13 @@ class PciLink(Struct, kw_only=True, frozen=True):
 def device_folders(machine: Machine) -> tuple[str, ...]:
     """Returns the folders of all PCI devices, in the order of bus ids, which are hexadecimal."""
     return tuple(f"{DEVICES}/{bus_id}" for bus_id in sorted(machine.names(DEVICES)))
+
+
+def is_kept_for_virtual_machine(machine: Machine, folder: str) -> bool:
+    """True if a PCI device has a driver that keeps the device for a virtual machine."""
+    with suppress(Absent):
+        return machine.target(f"{folder}/driver").endswith(("/vfio-pci", "/pci-stub"))
+    return False
 
 
 def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
