@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from busbw.doctor.model import Absent, Machine, Unreadable, absolute_path, require
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.pci import DEVICES, INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices
+from busbw.doctor.parts.pci import INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices, without_virtual_functions
 from busbw.topology.sources.pci_paths import chain_of
 
 Kind: TypeAlias = Literal["InfiniBand", "RoCE", "EFA"]
@@ -72,11 +72,10 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
         NotApplicable: There is no such port.
     """
     devices = [each for each in rdma_devices(machine) if not _is_other_protocol(machine, each)]
-    physical = [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")]
     interfaces = _interfaces(machine) if devices else {}
     ports = [
         _port(machine, device, number, interfaces.get(device.bus_id, ()))
-        for device in physical or devices
+        for device in without_virtual_functions(machine, devices)
         for number in machine.names(f"{INFINIBAND}/{device.label}/ports")
     ]
     setting = read_settings(machine).get("NCCL_IB_HCA") if ports else None

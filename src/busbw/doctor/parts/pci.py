@@ -1,6 +1,7 @@
 """PCI devices of a machine: GPUs, RDMA devices, the bridges above them, and their links."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -115,6 +116,11 @@ def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
         if chain:
             found.append(_device(machine, f"{DEVICES}/{chain[-1]}", name))
     return tuple(found)
+
+
+def without_virtual_functions(machine: Machine, devices: Sequence[PciDevice]) -> Sequence[PciDevice]:
+    """Returns the physical devices. If all devices are virtual functions, returns them."""
+    return [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")] or devices
 
 
 def rdma_gbit(machine: Machine, name: str) -> float:

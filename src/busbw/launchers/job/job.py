@@ -209,14 +209,6 @@ def as_pairs(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(variables.items())
 
 
-def _ignore_text(_text: str) -> None:
-    pass
-
-
-def _return_false() -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class LaunchCallbacks:
     """Callbacks of a running job. They are called from the thread that called `submit`."""
@@ -229,12 +221,12 @@ class LaunchCallbacks:
     """
     on_wait: Callable[[], None]
     """Called at least once a second."""
-    on_status: Callable[[str], None] = _ignore_text
+    on_status: Callable[[str], None] = lambda _text: None
     """Receives the reason of the current wait, such as "waiting: 2 of 4 tasks pending (Resources)". An empty text, or
     the first line of stdout, ends the wait. Launchers may repeat a text."""
     on_error: Callable[[bytes, int | str | None], None] | None = None
     """Receives each line of stderr and its process or host, None if unknown. Without this callback the processes
     inherit our stderr."""
-    is_backlogged: Callable[[], bool] = _return_false
+    is_backlogged: Callable[[], bool] = lambda: False
     """True if the reader of the `on_line` output has paused. The stdout of process 0 is then not read until the reader
     continues, or until an interrupt."""
