@@ -130,7 +130,9 @@ class _Redaction:
             if len(name) > 1 and not name.isdigit() and not _COMMON_WORDS.fullmatch(name)
         }
         longest_first = "|".join(map(re.escape, sorted(kinds, key=len, reverse=True)))
-        known_name = rf"(?<![A-Za-z0-9])(?:{longest_first})(?![A-Za-z0-9])" if kinds else r"(?!)"
+        matches_nothing = r"(?!)"
+        known_name = rf"(?<![A-Za-z0-9])(?:{longest_first})(?![A-Za-z0-9])" if kinds else matches_nothing
+        # The rules apply in this order. Longer identifiers come first: a GUID also has the form of an IPv6 address.
         rules: dict[str, Callable[[re.Match[str]], str]] = {
             known_name: lambda match: self._pseudonyms.name(kinds[match[0]], match[0]),
             **{pattern: partial(self._name, kind) for pattern, kind in _NAMES.items()},
@@ -181,7 +183,7 @@ class _Redaction:
 
     def _name(self, kind: str, match: re.Match[str]) -> str:
         """Replaces the first group of a match, which is at its end, or the whole match if it has no group."""
-        name = match[match.re.groups]
+        name = match[match.re.groups]  # group 0 is the whole match
         if _COMMON_WORDS.fullmatch(name) or _PSEUDONYM.fullmatch(name):
             return match[0]
         return match[0].removesuffix(name) + self._pseudonyms.name(kind, name)

@@ -54,14 +54,6 @@ class Job:
         """True for a search: it continues without processes that end or cannot start, except process 0."""
         return self.arguments[:1] == (FLOWS,)
 
-    def without_hosts(self, lost: Mapping[str, str]) -> "Job":
-        """Returns the job with a variable that tells process 0 on which hosts nothing can start.
-
-        Args:
-            lost: Reason by the name of the host.
-        """
-        return replace(self, environment=(*self.environment, (LOST_HOSTS_VARIABLE, json.dumps(lost))))
-
     @property
     def is_for_each_node(self) -> bool:
         """True if the job runs a command on each node instead of a measurement."""
@@ -98,6 +90,14 @@ class Job:
     def without_secrets(self) -> "Job":
         """Returns the job for a dry run, which shows no secret of `environment`."""
         return replace(self, environment=redacted_variables(self.environment))
+
+    def without_hosts(self, lost: Mapping[str, str]) -> "Job":
+        """Returns the job with a variable that tells process 0 on which hosts nothing can start.
+
+        Args:
+            lost: Reason by the name of the host.
+        """
+        return replace(self, environment=(*self.environment, (LOST_HOSTS_VARIABLE, json.dumps(lost))))
 
     def shared_variables(self, *, store: str, processes: int | None = None) -> dict[str, str]:
         """Returns `environment` and the variables that are equal in all processes if busbw assigns the ranks.

@@ -79,6 +79,9 @@ class JobFollower:
         self._seen_leader: objects.Pod | None = None
         """Last known state of the leader pod. None before its creation."""
         self._leader_missing_since_s: float | None = None
+        self._leader_ended_at_s: float | None = None
+        self._poll_at_s = 0.0
+        """Time of the next list of the pods."""
         self._failed_since_s: float | None = None
         self._silent_since_s: float | None = None
         """Time since which the API server does not answer. None while it answers."""
@@ -130,8 +133,6 @@ class JobFollower:
 
     def _follow(self) -> int:
         """Forwards the log until the job has ended, and returns the exit code."""
-        poll_at_s = 0.0
-        leader_ended_at_s: float | None = None
         try:
             while True:
                 self._callbacks.on_wait()
@@ -139,33 +140,43 @@ class JobFollower:
                 self._cancel_if_interrupted()
                 if self._is_cancel_over(now_s):
                     return ExitCode.INTERRUPTED
-                if now_s >= poll_at_s:
+                if now_s >= self._poll_at_s:
                     self._update_pods()
-                    poll_at_s = monotonic() + self._poll_interval_s()
+                    self._poll_at_s = monotonic() + self._poll_interval_s()
                 leader = self._leader_pod()
-                lost_code = self._lost_exit_code(leader, self._reader)
-                if lost_code is not None:
-                    return lost_code
-                if leader is None or not status.has_started(leader):
-                    if self._canceled_at_s is not None:
-                        return ExitCode.INTERRUPTED
-                    if leader is not None and status.has_ended(leader):
-                        return self._report_lost()
-                    sleep(_TICK_S)
-                    continue
-                reader = self._open_reader(leader)
-                if status.has_ended(leader):
-                    leader_ended_at_s = leader_ended_at_s or monotonic()
-                    if not reader.is_connected or monotonic() > leader_ended_at_s + _LOG_END_S:
-                        self._read_remaining_log(reader)
-                        return self._final_exit_code(leader, reader)
-                was_connected = reader.is_connected
-                self._forward_log(reader)
-                if was_connected and not reader.is_connected:
-                    poll_at_s = 0.0  # lists the pods now, because the leader's container may have ended
+                code = self._lost_exit_code(leader, self._reader)
+                if code is None and leader is not None and status.has_started(leader):
+                    code = self._follow_leader(leader)
+                elif code is None:
+                    code = self._wait_for_leader(leader)
+                if code is not None:
+                    return code
         finally:
             if self._reader is not None:
                 self._reader.disconnect()
+
+    def _wait_for_leader(self, leader: objects.Pod | None) -> int | None:
+        """Waits for `_TICK_S`, or returns the exit code if the leader's program will not start."""
+        if self._canceled_at_s is not None:
+            return ExitCode.INTERRUPTED
+        if leader is not None and status.has_ended(leader):
+            return self._report_lost()
+        sleep(_TICK_S)
+        return None
+
+    def _follow_leader(self, leader: objects.Pod) -> int | None:
+        """Forwards new lines of the log. Returns the exit code of the job after the leader and its log have ended."""
+        reader = self._open_reader(leader)
+        if status.has_ended(leader):
+            self._leader_ended_at_s = self._leader_ended_at_s or monotonic()
+            if not reader.is_connected or monotonic() > self._leader_ended_at_s + _LOG_END_S:
+                self._read_remaining_log(reader)
+                return self._final_exit_code(leader, reader)
+        was_connected = reader.is_connected
+        self._forward_log(reader)
+        if was_connected and not reader.is_connected:
+            self._poll_at_s = 0.0  # lists the pods now, because the leader's container may have ended
+        return None
 
     def _open_reader(self, leader: objects.Pod) -> LogReader:
         """Returns the reader of the leader pod's log. The first call connects it."""
