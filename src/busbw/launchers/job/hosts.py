@@ -91,7 +91,8 @@ def _parse_host(word: str, location: str, processes: int) -> HostSlots:
     name, count = word, None
     is_ipv6_without_brackets = word.count(":") > 1 and not word.startswith("[")
     if not is_ipv6_without_brackets and (match := _HOST_WITH_COUNT.match(word)):
-        name, count = match["v6"] or match["name"] or "", match["count"]
+        name = match["v6"] or match["name"] or ""
+        count = match["count"]
     if not _NAME.match(name):
         raise UsageError(f'{location}: "{word}" is not a host', remedy="write host or host:8, separated by commas")
     if count is None:

@@ -4,6 +4,7 @@ A dry run shows these calls literally, except calls that only explain a wait or 
 """
 
 import json
+import math
 import os
 import re
 import shutil
@@ -236,14 +237,16 @@ class KubectlClient:
     def _raise_if_over_limit(self, arguments: Sequence[str], elapsed_s: float) -> None:
         """Raises if a call exceeds its limit."""
         message = f"kubectl did not answer within {elapsed_s:.0f} s: {' '.join(arguments[:3])}"
-        blocks_deletion = bool(self._received) and arguments[0] != "delete"
-        is_second_signal = len(self._received) > 1
-        if (blocks_deletion and elapsed_s > _INTERRUPTED_LIMIT_S) or (
-            is_second_signal and elapsed_s > _SECOND_SIGNAL_LIMIT_S
-        ):
+        if elapsed_s > self._interrupted_limit_s(arguments[0]):
             raise InterruptedCallError(message, remedy="list what remains: kubectl get all")
         if elapsed_s > _CALL_LIMIT_S:
             raise RefusedError(message, remedy="check that the cluster can be reached: kubectl cluster-info")
+
+    def _interrupted_limit_s(self, verb: str) -> float:
+        """Returns the limit of a call after the signals so far. Infinite if they do not shorten the call."""
+        if len(self._received) > 1:
+            return _SECOND_SIGNAL_LIMIT_S
+        return _INTERRUPTED_LIMIT_S if self._received and verb != "delete" else math.inf
 
     def _checked_output(self, result: KubectlResult, action: str) -> bytes:
         """Returns stdout, or raises the error with a remedy. `action` completes "the cluster cannot ..."."""
