@@ -51,7 +51,7 @@ _EXPLODED_LENGTH = 39
 _VERSION_WORDS = ("version", "firmware", "driver", "fw", "pkg", "release")
 """Words before a version that looks like an IPv4 address."""
 _CONTEXT_LENGTH = 24
-"""Maximum distance of such a word from the version, in characters."""
+"""Number of characters before the version in which such a word counts."""
 _VARIABLE_WITH_NAME = re.compile(
     r"USER|ACCOUNT|HOST|NODELIST|NODENAME|NODE_ALIASES|LAUNCH_NODE|JOB_NAME|COMMENT|PARTITION|RESERVATION|CLUSTER_NAME"
     r"|TOPOLOGY_ADDR$|SUBMIT_|QOS|NAMESPACE"
