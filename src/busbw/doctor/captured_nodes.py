@@ -28,7 +28,7 @@ def this_node() -> str:
 
 
 def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:
-    """Returns the captures that `--root` names: archives, folders of unpacked ones, and folders with captures.
+    """Returns the captures that `--root` names: archives, unpacked archives, and the captures in other folders.
 
     Raises:
         UsageError: A file or folder does not exist.
@@ -39,7 +39,7 @@ def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:
         if not path.exists():
             raise UsageError(f"--root {path} does not exist", remedy="write a capture with busbw doctor --capture FILE")
         if path.is_dir() and not (path / MANIFEST).exists():
-            paths += captures_in(path) or (path,)  # the reading of an empty folder reports the error
+            paths += captures_in(path) or (path,)  # reading the folder later reports that it is no capture
         else:
             paths.append(path)
     return tuple(paths)
@@ -55,8 +55,7 @@ def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> 
     """Examines captures. The name of a node is the name of its file, without the suffix of an archive."""
     records: list[NodeRecord] = []
     for path in paths:
-        name = path.resolve().name
-        node = name.removesuffix(next(filter(name.endswith, _ARCHIVE_SUFFIXES), ""))
+        node = _without_archive_suffix(path.resolve().name)
         try:
             with open_machine(path) as recording:
                 records.append(examine_node(node, Machine(recording), checks))
@@ -65,8 +64,15 @@ def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> 
     return with_unique_names(records)
 
 
+def _without_archive_suffix(name: str) -> str:
+    for suffix in _ARCHIVE_SUFFIXES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return name
+
+
 def with_unique_names(records: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
-    """Returns the records. If several nodes have one name, the second and further ones get a number after the name."""
+    """Returns the records with different names: of nodes with one name, all but the first get a number."""
     counts: Counter[str] = Counter()
     unique: list[NodeRecord] = []
     for record in records:

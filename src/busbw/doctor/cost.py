@@ -45,13 +45,16 @@ def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost
     if system is None:
         return None
     job_nodes = nodes if nodes > 1 else _EXAMPLE_NODES
-    if damage.nic_share == 1:
-        job_nodes = 1  # the damage is within a node
+    is_within_node = damage.nic_share == 1
+    if is_within_node:
+        job_nodes = 1
     fixed = _plateau_gbps(system, job_nodes, nvls=True)
     now = _plateau_gbps(_damaged(system, damage), job_nodes, nvls=damage.nvls)
     if fixed is None or now is None:
         return None
-    now = min(now, fixed, damage.fabric_cap_gbps or fixed)
+    now = min(now, fixed)
+    if damage.fabric_cap_gbps is not None:
+        now = min(now, damage.fabric_cap_gbps)
     return Cost(busbw_now_gbps=round(now, 1), busbw_fixed_gbps=round(fixed, 1), nodes=job_nodes)
 
 
@@ -68,5 +71,7 @@ def _damaged(system: System, damage: Damage) -> System:
         replace(each, link_gbps=replace(each.link_gbps, value=each.link_gbps.value * damage.fabric_share))
         for each in system.fabrics
     ]
-    nics = system.nics and replace(system.nics, gbit=system.nics.gbit * damage.nic_share)
+    nics = system.nics
+    if nics is not None:
+        nics = replace(nics, gbit=nics.gbit * damage.nic_share)
     return replace(system, fabrics=fabrics, nics=nics)

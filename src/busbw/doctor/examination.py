@@ -23,7 +23,9 @@ class _Outcome(Generic[Subject]):
         self.check = check
         self.findings: list[Finding] = []
         self.missing: str | None = f"the check did not end within {limit_s:.2g} s"
+        """Reason for which the check is undecided. None if the check decided."""
         self.not_applicable: str | None = None
+        """Reason for which the check does not apply. None if the check applies."""
 
     def run(self, subject: Subject) -> None:
         """Runs the check."""

@@ -51,7 +51,7 @@ class Result(Struct, kw_only=True, frozen=True):
     passed: tuple[str, ...] = ()
     not_applicable: tuple[str, ...] = ()
     not_applicable_reasons: dict[str, str] = {}
-    """Clause with the part that the machine lacks, by the name of the check. Of several nodes, the clause of one."""
+    """Clause with the part that the machine lacks, by the name of the check. For several nodes: of one node."""
     could_not_check: tuple[Missing, ...] = ()
     nodes: tuple[str, ...] | UnsetType = UNSET
     """Names of the nodes. Set if several nodes were examined."""
@@ -71,10 +71,10 @@ def make_reported_finding(check: Check[Subject], finding: Finding, estimate: Cos
     return ReportedFinding(
         check=check.name,
         severity=finding.severity,
-        subject=finding.subject if finding.subject is not None else UNSET,
+        subject=UNSET if finding.subject is None else finding.subject,
         problem=finding.problem,
         evidence=finding.evidence,
-        cost=estimate if estimate is not None else UNSET,
+        cost=UNSET if estimate is None else estimate,
         cost_text=finding.cost or check.cost,
         fix=fix,
         source=check.source,

@@ -49,8 +49,7 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
 
 def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
     """Runs the plan to its end and returns the exit code. Without callbacks the commands inherit our output."""
-    # After SIGTERM the engine writes its rows, ends its own processes and waits for its search. So an immediate end is
-    # SIGTERM, not SIGKILL.
+    # An immediate end is SIGTERM, not SIGKILL. After SIGTERM the engine still writes its rows and ends its processes.
     if len(plan.commands) == 1:
         policy = processes.TerminationPolicy(end_signal=signal.SIGTERM)
         return processes.run_all(plan.commands, callbacks, policy)[0].code

@@ -178,9 +178,11 @@ class MpirunOutput:
         self._callbacks = callbacks
         self._process_count = process_count
         self._process_codes: dict[int, int] = {}
+        """Exit codes of the ended processes, by process number."""
         self._stderr_lines: deque[str] = deque(maxlen=40)
         self._now_s = now_s
         self._started: set[int] = set()
+        """Numbers of the processes that the wrapper script has started."""
         self._start_deadline_s: float | None = None
         """Time until which all processes must start. None before the first check."""
         self._has_start_timeout = False
@@ -194,7 +196,7 @@ class MpirunOutput:
         self._callbacks.on_line(line)
 
     def forward_error_line(self, line: bytes, source: int | str | None) -> None:
-        """Forwards a line of stderr without the starts and exit codes in it."""
+        """Stores the starts and exit codes in a line of stderr, and forwards the rest of the line."""
         for process, code in _PROCESS_EVENT.findall(line):
             self._started.add(int(process))
             if code:
@@ -214,7 +216,7 @@ class MpirunOutput:
         """
         if not self._process_codes:
             is_overdue = self._is_start_deadline_over()
-            self._has_start_timeout |= is_overdue
+            self._has_start_timeout = self._has_start_timeout or is_overdue
             return is_overdue
         has_failed = any(self._process_codes.values())
         have_all_succeeded = not has_failed and len(self._process_codes) == self._process_count
@@ -228,7 +230,7 @@ class MpirunOutput:
         return self._grace.is_over
 
     def _is_start_deadline_over(self) -> bool:
-        # The output begins after all processes have joined the job.
+        # Output proves that all processes have started: they have joined the job before.
         if self._has_output or len(self._started) == self._process_count:
             return False
         if self._start_deadline_s is None:
@@ -282,4 +284,4 @@ class MpirunOutput:
 
 def find_remedy(stderr_text: str) -> str:
     """Returns the remedy for the error in the stderr of mpirun."""
-    return next((action for pattern, action in _REMEDIES if re.search(pattern, stderr_text)), "see its message above")
+    return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, stderr_text)), "see its message above")

@@ -84,21 +84,27 @@ def read_values(machine: Machine, node: NodeValues) -> None:
 
 def _read_value(machine: Machine, value: ComparedValue) -> Items:
     try:
-        matches = list(_matches(machine, value))
+        return _reduced(machine, value)
     except Absent:
-        if not value.absent:
-            raise
-        matches = []
-    counts = Counter(filter(None, matches[:1] if value.reduce == "first" else matches))
+        if value.absent:
+            return (value.absent,)
+        raise
+
+
+def _reduced(machine: Machine, value: ComparedValue) -> Items:
+    """Returns the texts that `value.reduce` selects. Raises Absent if no text matches."""
+    matches = list(_matches(machine, value))
+    if value.reduce == "first":
+        matches = matches[:1]
+    counts = Counter(text for text in matches if text)
     if not counts:
-        if not value.absent:
-            raise Absent(f"{value.title} in /{value.path}")
-        return (value.absent,)
+        raise Absent(f"{value.title} in /{value.path}")
     if value.reduce == "count":
         return (str(counts.total()),)
-    shows_number = value.reduce == "list"
-    items = (f"{count} x {text}" if count > 1 and shows_number else text for text, count in sorted(counts.items()))
-    return tuple(items)[:_MAX_ITEMS]
+    texts = sorted(counts)
+    if value.reduce == "list":
+        texts = [f"{counts[text]} x {text}" if counts[text] > 1 else text for text in texts]
+    return tuple(texts[:_MAX_ITEMS])
 
 
 def _matches(machine: Machine, value: ComparedValue) -> Iterator[str]:

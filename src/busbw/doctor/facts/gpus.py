@@ -15,10 +15,13 @@ from busbw.topology.sources.pci_paths import bus_id_of
 from busbw.units import plain
 
 _MAX_LINKS = 36
+"""Maximum number of links that are queried. No GPU has more."""
 _GROWTH_PERIOD_S = 1.0
+"""Time between the two readings of the recovery counters."""
 _RECOVERY_ACTION, _LINK_SPEED, _RECOVERIES = 230, 164, (162, 215)
-"""Fields of NVML. Recoveries: DL_RECOVERY, COUNT_LINK_RECOVERY_EVENTS."""
+"""Numbers of fields of NVML. The two counters of recoveries are DL_RECOVERY and COUNT_LINK_RECOVERY_EVENTS."""
 _TO_SWITCH = 2
+"""Type of the device at the other end of an NVLink, in NVML's numbers: a switch."""
 
 
 class NvLinks(Struct, kw_only=True, frozen=True):
@@ -54,7 +57,7 @@ class Fabric(Struct, kw_only=True, frozen=True):
 class Gpu(Struct, kw_only=True, frozen=True):
     """A GPU. A value is None if the GPU lacks it, or if reading it failed; then `failures` has the reason.
 
-    The annotation of a value holds the function that reads it from the package and the handle of the GPU.
+    The annotation of a value has the function that reads it. Its arguments are NVML's package and the GPU's handle.
     """
 
     index: int
@@ -185,6 +188,7 @@ def _recoveries(nvml: Any, gpu: Any) -> int | None:
 
 
 def _with_growth(gpu: Gpu, before: int | None, after: int | None) -> Gpu:
+    """Returns the GPU with its recoveries between two readings of the counters. None: no reading."""
     if gpu.nvlinks is None or before is None or after is None:
         return gpu
     nvlinks = msgspec.structs.replace(gpu.nvlinks, recoveries=max(0, after - before))

@@ -65,35 +65,47 @@ def read_libraries(run: Callable[[list[str]], bytes]) -> Libraries:
         with suppress(OSError, RuntimeError):  # Such as a folder of another user, or a loop of links.
             target = path.resolve(strict=True)
             if target.is_file() and (path.name, target) not in libraries:
-                libraries[path.name, target] = _library(path.name, target, origin, variables)
+                content = _beginning(path.name, target)
+                version = _version(path.name, target, content)
+                libraries[path.name, target] = Library(
+                    name=path.name, path=_path_without_home(target), origin=origin, version=version
+                )
+                variables.update(_variables_in(content))
     return Libraries(
         libraries=tuple(libraries.values()),
         variables=tuple(sorted(variables)) if any(name.startswith("NCCL_") for name in variables) else None,
     )
 
 
-def _library(name: str, path: Path, origin: str, variables: set[str]) -> Library:
-    """Returns the library, and adds the names of variables in its content."""
-    stated = re.search(r"\.so\.(\d+\.[\d.]+)$", path.name)
-    version = stated[1] if stated else None
-    if name.startswith("libnccl"):
-        with path.open("rb") as file:
-            content = file.read(_CONTENT_BYTES)
-        if name == NCCL:
-            written = _NCCL_VERSION.search(content)
-            version = written[1].decode() if written else version
-        for match in _VARIABLE.finditer(content):
-            prefix = "OFI_" if content.endswith(b"OFI_", 0, match.start()) else ""
-            variables.add(prefix + match[0].decode())
-    return Library(
-        name=name,
-        path=re.sub(r"^/home/[^/]+(?=/)", "~", str(path).replace(f"{Path.home()}/", "~/")),
-        origin=origin,
-        version=version,
-    )
+def _beginning(name: str, path: Path) -> bytes:
+    """Returns the first part of the content of NCCL or a plugin. Empty for other libraries, which need not be read."""
+    if not name.startswith("libnccl"):
+        return b""
+    with path.open("rb") as file:
+        return file.read(_CONTENT_BYTES)
+
+
+def _version(name: str, path: Path, content: bytes) -> str | None:
+    in_content = _NCCL_VERSION.search(content) if name == NCCL else None
+    if in_content:
+        return in_content[1].decode()
+    in_file_name = re.search(r"\.so\.(\d+\.[\d.]+)$", path.name)
+    return in_file_name[1] if in_file_name else None
+
+
+def _variables_in(content: bytes) -> Iterator[str]:
+    """Yields the names of variables. The pattern omits the prefix OFI_, because it must begin with the text NCCL_."""
+    for match in _VARIABLE.finditer(content):
+        prefix = "OFI_" if content.endswith(b"OFI_", 0, match.start()) else ""
+        yield prefix + match[0].decode()
+
+
+def _path_without_home(path: Path) -> str:
+    return re.sub(r"^/home/[^/]+(?=/)", "~", str(path).replace(f"{Path.home()}/", "~/"))
 
 
 def _named_files() -> Iterator[tuple[Path, str]]:
+    """Yields path and origin of the libraries that LD_PRELOAD and LD_LIBRARY_PATH name."""
     for word in re.split(r"[:\s]+", os.environ.get("LD_PRELOAD", "")):
         if _NAMES.fullmatch(Path(word).name):
             yield Path(word), "LD_PRELOAD"
@@ -104,6 +116,7 @@ def _named_files() -> Iterator[tuple[Path, str]]:
 
 
 def _cached_files(run: Callable[[list[str]], bytes]) -> Iterator[tuple[Path, str]]:
+    """Returns path and origin of the libraries in the cache of the dynamic linker."""
     try:
         listing = run(["ldconfig", "-p"]).decode(errors="replace")
     except Absent as error:

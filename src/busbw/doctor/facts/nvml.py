@@ -15,6 +15,7 @@ LOST, NO_PERMISSION = 15, 4
 _UNSUPPORTED = {2, 3, 13, 25, 26}
 """Error codes if the GPU or the driver lacks a feature, function, or version of a structure."""
 _MEMBERS = {1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
+"""Members of NVML's union `nvmlValue_t` with whole numbers, by the type of the value."""
 
 
 @contextmanager
@@ -39,9 +40,9 @@ def open_nvml() -> Iterator[Any]:
 
 
 def attempt(nvml: Any, read: Callable[..., T], *arguments: object) -> tuple[T | None, str, int | None]:
-    """Returns a value or None, the reason of a failure, and NVML's error code.
+    """Returns the value of a call, or None with the reason of the failure and NVML's error code.
 
-    The reason is empty if the GPU or the driver lacks the feature.
+    The reason is empty if the call succeeded, or if the GPU or the driver lacks the feature.
     """
     try:
         return read(*arguments), "", None

@@ -20,6 +20,7 @@ _LIMITS = {
     "stack_bytes": (resource.RLIMIT_STACK, _SOFT),
     "max_open_files": (resource.RLIMIT_NOFILE, _HARD),
 }
+"""Resource and kind of limit for each field of `Limits`."""
 _NODE_PATTERNS = ("nvidia*", "infiniband/*")
 _SHARED_MEMORY = Path("/dev/shm")
 _MAX_CONFIGURATION_BYTES = 1 << 16
@@ -112,7 +113,9 @@ def read_user_configuration() -> UserConfiguration:
     """
     name = os.environ.get("NCCL_CONF_FILE") or "~/.nccl.conf"
     try:
-        path = Path(name) if os.environ.get("NCCL_CONF_FILE") else Path(name).expanduser()
+        path = Path(name)
+        if not os.environ.get("NCCL_CONF_FILE"):  # NCCL does not expand "~" in the variable
+            path = path.expanduser()
         if not path.exists():
             return UserConfiguration(path=name)
         if not path.is_file():  # A pipe would block, and a device may have no end.

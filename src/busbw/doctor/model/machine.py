@@ -149,4 +149,5 @@ def absolute_path(path: str) -> str:
 
 
 def _sort_key(name: str) -> list[tuple[int, str]]:
+    """Returns the parts of a name. A number sorts by its value, and a text (-1) before it."""
     return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name)]

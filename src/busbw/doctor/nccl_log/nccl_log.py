@@ -153,13 +153,18 @@ class NcclLog:
 
     @cached_property
     def uses_nvls(self) -> bool | None:
-        """True if NCCL reduces in the NVLink switch of the named system for this number of ranks. None if unknown."""
+        """True if NCCL reduces in the NVLink switch of the named system for this number of ranks.
+
+        None if no system is named. An unknown number of ranks counts as enough.
+        """
         if self.system is None:
             return None
         if self.system.nvls is None:
             return False
+        if not self.communicators:
+            return True
         ranks_per_host = [math.ceil(each.size / max(1, len(each.hosts))) for each in self.communicators]
-        return not ranks_per_host or max(ranks_per_host) >= self.system.nvls.from_ranks.value
+        return max(ranks_per_host) >= self.system.nvls.from_ranks.value
 
     @cached_property
     def variables(self) -> dict[tuple[str, str], Message]:
@@ -208,7 +213,9 @@ class NcclLog:
 
     def _peer_host(self, process: Process, match: re.Match[str]) -> str | None:
         """Returns the host of the other side. None if the communicators of the process do not agree on it."""
-        own, peer = ("receiver", "sender") if match["side"] == "receive" else ("sender", "receiver")
+        own, peer = "sender", "receiver"
+        if match["side"] == "receive":
+            own, peer = peer, own
         own_rank, peer_rank = int(match[own]), int(match[peer])
         hosts = set()
         for each in self._communicators_by_process.get(process, ()):
@@ -222,6 +229,7 @@ class NcclLog:
 
     @cached_property
     def _communicators_by_process(self) -> dict[Process, list[Communicator]]:
+        """Communicators with known ranks, by each process of their ranks."""
         found: dict[Process, list[Communicator]] = {}
         for each in self.communicators:
             if each.is_ambiguous:

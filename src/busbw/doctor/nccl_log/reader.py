@@ -19,9 +19,10 @@ MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer messages that checks read."""
 
 _GLUED_RATIO = 10
-"""The name "17node1" is a text and the host node1 if node1 has more than this number of times its messages."""
+"""Minimum ratio of message counts. The name "17node1" is a text and the host node1 if node1 has more messages by it."""
 
 _HEADER = re.compile(HEADER)
+_INFO = b"NCCL INFO "
 _VERSION = re.compile(rb"NCCL version \d")
 _RELEVANT = re.compile(
     rb"(?:\[Rank \d+\] )?(?:\w+ )?comm 0x|NCCL version|NET/|Using |NCCL_\w+ set|NVLS multicast"
@@ -68,11 +69,12 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
 def _glued_hosts(messages: Sequence[Message]) -> set[str]:
     """Returns the names that consist of text and a host: "17node1" if a line begins with a part of another line."""
     counts = Counter(message.host for message in messages)
-    return {
-        host
-        for host, count in counts.items()
-        if any(counts.get(host[index:], 0) > _GLUED_RATIO * count for index in range(1, len(host)))
-    }
+    return {host for host in counts if _ends_with_frequent_host(host, counts)}
+
+
+def _ends_with_frequent_host(name: str, counts: Counter[str]) -> bool:
+    endings = (name[index:] for index in range(1, len(name)))
+    return any(counts[ending] > _GLUED_RATIO * counts[name] for ending in endings)
 
 
 def _kind(message: Message) -> str:
@@ -104,17 +106,20 @@ def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
     """Returns the key that lines with the same message share. None if no check reads the message.
 
     The caller reads only one line with each key. This saves most of the time, because most lines repeat earlier lines.
+    `mark` is the position of "NCCL " in the line.
     """
-    writer = line[:mark].rpartition(b" [")[0].rpartition(b" ")[2]
-    if line.startswith(b"INFO ", mark + 5):
-        if line.startswith(b"Channel ", mark + 10):
-            # Channels of one connection differ in their number only: "Channel 07/0 : ".
-            return writer, line[line.find(b" : ", mark) - 2 :]
-        if not _RELEVANT.match(line, mark + 10):
+    thread = line[:mark].rpartition(b" [")[0].rpartition(b" ")[2]  # "host:process:thread"
+    if line.startswith(_INFO, mark):
+        text_start = mark + len(_INFO)
+        if line.startswith(b"Channel ", text_start):
+            # Channels of one connection differ in their number only: "Channel 07/0 : ". The key begins with "/0 : ".
+            return thread, line[line.find(b" : ", mark) - 2 :]
+        if not _RELEVANT.match(line, text_start):
             return None
         if b"comm 0x" in line:
-            return writer, line[mark:]
-    return writer.rsplit(b":", 2)[0], line[mark:]
+            return thread, line[mark:]
+    host = thread.rsplit(b":", 2)[0]
+    return host, line[mark:]
 
 
 def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:
@@ -136,7 +141,8 @@ def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:
 
 
 def _communicators(messages: Sequence[Message]) -> list[Communicator]:
-    found: dict[str, Communicator] = {}
+    """Returns the communicators of the messages about ranks."""
+    found: dict[str, Communicator] = {}  # by id, or by size if the message has no id
     by_handle: dict[tuple[Process, str], Communicator] = {}
     for message in messages:
         match = COMMUNICATOR.search(message.text) if message.host else None
@@ -149,17 +155,19 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
             if known is not None and known.size == size:
                 known.node_count, known.uses_mnnvl = int(match["nodes"]), match["mnnvl"] != "0"
                 known.evidence = message.evidence
-        elif match["split"] or not is_initialization:
-            # The handle no longer names the known communicator. The log does not tell the ranks after a split.
-            by_handle.pop(handle, None)
-        else:
+        elif is_initialization and not match["split"]:
             communicator = found.setdefault(match["id"] or f"{size} ranks", Communicator(size))
             rank = Rank(message.process, frozenset({match["gpu"] or "", match["bus"] or ""} - {""}))
-            before = communicator.ranks.setdefault(int(match["rank"]), rank)
-            communicator.is_ambiguous |= before.process != rank.process or communicator.size != size
+            first_with_number = communicator.ranks.setdefault(int(match["rank"]), rank)
+            if first_with_number.process != rank.process or communicator.size != size:
+                communicator.is_ambiguous = True
             by_handle[handle] = communicator
+        else:
+            # The handle no longer names the known communicator. The log does not tell the ranks after a split.
+            by_handle.pop(handle, None)
     for each in found.values():
         # Two ranks with one host and GPU are on different machines of the same name.
         gpus = {(rank.process.host, rank.gpu_names) for rank in each.ranks.values()}
-        each.is_ambiguous |= len(gpus) < len(each.ranks)
+        if len(gpus) < len(each.ranks):
+            each.is_ambiguous = True
     return list(found.values())

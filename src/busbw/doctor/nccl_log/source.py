@@ -11,6 +11,8 @@ from busbw.errors import UsageError
 from busbw.files import path_text
 
 _BLOCK_BYTES = 1 << 20
+_GZIP = b"\x1f\x8b"
+"""First bytes of a file that gzip compressed."""
 _MAX_LINE_BYTES = 1 << 16
 """A longer line is read in parts. NCCL's messages are shorter."""
 
@@ -32,7 +34,7 @@ def read_lines(path: Path, end: float) -> Iterator[bytes]:
     """
     rest = b""
     for index, block in enumerate(_blocks(path, end)):
-        if index == 0 and block.startswith(b"\x1f\x8b"):
+        if index == 0 and block.startswith(_GZIP):
             raise UsageError(f"--log: {path_text(path)} is compressed (gzip)", remedy="decompress it first")
         *lines, rest = (rest + block).split(b"\n")
         yield from lines

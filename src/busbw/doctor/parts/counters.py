@@ -8,7 +8,7 @@ from busbw.doctor.model.tree import LATER
 
 
 def growths(machine: Machine, paths: Iterable[str], pattern: str = r"^(\d+)") -> dict[str, int]:
-    """Returns the growth of each counter that exists. All together take one second.
+    """Returns the growth of each counter that exists, within one second for all counters together.
 
     Args:
         machine: Machine to read.
@@ -26,4 +26,4 @@ def _count(path: str, text: str, pattern: str) -> int:
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
         raise Unreadable(f"counter in {absolute_path(path)}")
-    return int(match[1][:20])
+    return int(match[1][:20])  # a counter of 64 bits has at most 20 digits

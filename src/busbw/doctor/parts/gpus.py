@@ -60,17 +60,17 @@ def value_of(gpu: Gpu, field: str) -> Any:
 
 
 def gpus_with_fields(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
-    """Returns the used GPUs with all these fields, and the reason for which the reading of a field failed, or "".
+    """Returns the used GPUs with all these fields, and the reason for which reading a field failed. Empty: none failed.
 
     Raises:
         NotApplicable: No GPU has these fields, and no GPU failed to report them.
     """
     gpus = used_gpus(machine)
-    failures = [
-        f"{gpu.label} {field}: {gpu.failures[value]}"
-        for gpu, field in product(gpus, fields)
-        if (value := field.partition(".")[0]) in gpu.failures
-    ]
+    failures = []
+    for gpu, field in product(gpus, fields):
+        value_name = field.partition(".")[0]
+        if value_name in gpu.failures:
+            failures.append(f"{gpu.label} {field}: {gpu.failures[value_name]}")
     complete = tuple(gpu for gpu in gpus if all(value_of(gpu, field) is not None for field in fields))
     require(complete or failures, f"no GPU reports {', '.join(fields)}")
     return complete, failures[0] if failures else ""

@@ -35,16 +35,17 @@ _SIZES = (
     ("BUSBW_SIZE", "BUSBW_LOCAL_SIZE"),
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
 )
-"""Variables with the number of nodes or processes of a job, and with the number of its processes on this node."""
+"""Variables with the number of processes of a job, and of its processes on this node. SLURM_NNODES counts nodes."""
+_COUNT = re.compile(r"[1-9]\d{0,6}")
 
 
 def node_count(machine: Machine) -> int | None:
     """Returns the number of nodes of this job. None if no launcher states its size."""
     variables = machine.fact(Environment).variables
     for total, local in _SIZES:
-        counts = variables.get(total, ""), variables.get(local, "1")
-        if all(re.fullmatch(r"[1-9]\d{0,6}", count) for count in counts):
-            return max(1, int(counts[0]) // int(counts[1]))
+        total_text, local_text = variables.get(total, ""), variables.get(local, "1")
+        if _COUNT.fullmatch(total_text) and _COUNT.fullmatch(local_text):
+            return max(1, int(total_text) // int(local_text))
     return None
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from busbw.doctor.model import Absent, Machine, Unreadable, absolute_path, require
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.pci import DEVICES, INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices
+from busbw.doctor.parts.pci import INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices, without_virtual_functions
 from busbw.topology.sources.pci_paths import chain_of
 
 Kind: TypeAlias = Literal["InfiniBand", "RoCE", "EFA"]
@@ -72,11 +72,10 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
         NotApplicable: There is no such port.
     """
     devices = [each for each in rdma_devices(machine) if not _is_other_protocol(machine, each)]
-    physical = [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")]
     interfaces = _interfaces(machine) if devices else {}
     ports = [
         _port(machine, device, number, interfaces.get(device.bus_id, ()))
-        for device in physical or devices
+        for device in without_virtual_functions(machine, devices)
         for number in machine.names(f"{INFINIBAND}/{device.label}/ports")
     ]
     setting = read_settings(machine).get("NCCL_IB_HCA") if ports else None
@@ -149,16 +148,19 @@ def compute_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
 
 
 def _without_other_purpose(ports: list[Port], gpu_count: int) -> list[Port]:
-    """Returns the ports that the GPUs can share equally, if the other ports are a minority that differs in one trait.
+    """Returns ports that the GPUs can share equally: all, or the majority that agrees in one trait. Otherwise all.
 
     Example: a node has 8 GPUs and 10 ports, of which 8 have 400 Gb/s. The two slower ports are for storage.
     """
+    if _can_share_equally(gpu_count, len(ports)):
+        return ports
     for trait in ("kind", "is_active", "rate_gbit"):
         value = majority_value(getattr(port, trait) for port in ports)
+        if not value:
+            continue  # no majority (None), or a majority of inactive ports (False)
         majority = [port for port in ports if getattr(port, trait) == value]
-        has_majority = bool(value)  # a majority of inactive ports (False) does not count either
-        if has_majority and _can_share_equally(gpu_count, len(majority)):
-            ports = ports if _can_share_equally(gpu_count, len(ports)) else majority
+        if _can_share_equally(gpu_count, len(majority)):
+            return majority
     return ports
 
 
@@ -182,9 +184,15 @@ def is_permitted(setting: str, name: str, port: str | None = None) -> bool:
     """
     is_excluding = setting.startswith("^")
     is_exact = setting.removeprefix("^").startswith("=")
-    entries = [entry.partition(":") for entry in setting.lstrip("^=").split(",") if entry]
-    is_listed = any(
-        (name == prefix if is_exact else name.startswith(prefix)) and (port is None or number in {"", port})
-        for prefix, _, number in entries
-    )
-    return not entries or is_listed != is_excluding
+    entries = [entry for entry in setting.lstrip("^=").split(",") if entry]
+    if not entries:
+        return True
+    is_listed = any(_entry_matches(entry, name, port, is_exact=is_exact) for entry in entries)
+    return is_listed != is_excluding
+
+
+def _entry_matches(entry: str, name: str, port: str | None, *, is_exact: bool) -> bool:
+    listed_name, _, listed_port = entry.partition(":")
+    is_same_name = name == listed_name if is_exact else name.startswith(listed_name)
+    is_same_port = port is None or listed_port in {"", port}
+    return is_same_name and is_same_port

@@ -1,6 +1,8 @@
 """PCI devices of a machine: GPUs, RDMA devices, the bridges above them, and their links."""
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -67,6 +69,13 @@ def device_folders(machine: Machine) -> tuple[str, ...]:
     return tuple(f"{DEVICES}/{bus_id}" for bus_id in sorted(machine.names(DEVICES)))
 
 
+def is_kept_for_virtual_machine(machine: Machine, folder: str) -> bool:
+    """True if a PCI device has a driver that keeps the device for a virtual machine."""
+    with suppress(Absent):
+        return machine.target(f"{folder}/driver").endswith(("/vfio-pci", "/pci-stub"))
+    return False
+
+
 def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
     """Returns the GPUs of NVIDIA and AMD, in the order of bus ids. Empty in a container without a GPU.
 
@@ -74,14 +83,14 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
         machine: Machine with the GPUs.
         of_host: True to include GPUs that this process cannot use, such as GPUs outside its container.
     """
-    found: list[PciDevice] = []
     if not of_host and is_container_without_gpu(machine):
         return ()
+    found: list[PciDevice] = []
     listed = machine.names_or_empty(DRIVER_GPUS)
     for folder in device_folders(machine):
         vendor = machine.word(f"{folder}/vendor")
-        is_hidden = vendor == NVIDIA and listed and folder.rpartition("/")[2] not in listed
-        if is_hidden and not of_host:
+        is_hidden_by_driver = vendor == NVIDIA and listed and folder.rpartition("/")[2] not in listed
+        if is_hidden_by_driver and not of_host:
             continue
         is_gpu = machine.word(f"{folder}/class")[:6] in _GPU_CLASSES.get(vendor, ())
         if is_gpu and (of_host or vendor != AMD or _has_node(machine, folder)):
@@ -107,6 +116,11 @@ def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
         if chain:
             found.append(_device(machine, f"{DEVICES}/{chain[-1]}", name))
     return tuple(found)
+
+
+def without_virtual_functions(machine: Machine, devices: Sequence[PciDevice]) -> Sequence[PciDevice]:
+    """Returns the physical devices. If all devices are virtual functions, returns them."""
+    return [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")] or devices
 
 
 def rdma_gbit(machine: Machine, name: str) -> float:
@@ -157,5 +171,8 @@ def _link(machine: Machine, lower: str, upper: str) -> PciLink:
 
 def _value(machine: Machine, bus_id: str, name: str) -> float:
     """Returns the number of a property. 0 if unknown: functions without a link of their own have 0, 63 or 255."""
-    number = re.match(r"\d{1,2}(\.\d+)?(?= |$)", machine.text_or_none(f"{DEVICES}/{bus_id}/{name}") or "")
-    return float(number[0]) if number and number[0] != "63" else 0.0
+    text = machine.text_or_none(f"{DEVICES}/{bus_id}/{name}") or ""
+    number = re.match(r"\d{1,2}(\.\d+)?(?= |$)", text)  # 255 has too many digits
+    if number is None or number[0] == "63":
+        return 0.0
+    return float(number[0])

@@ -20,6 +20,8 @@ _MESSAGE_TOO_LARGE = "it is too large for a capture"
 
 Member = tuple[str, int, IO[bytes]]
 """Name, length and content of a file. The content can be read until the next member."""
+_Entry = tuple[str, int, IO[bytes] | None]
+"""As `Member`. The content is None for an entry that is no regular file."""
 
 
 def members(path: Path, index: str) -> Iterator[Member]:
@@ -34,11 +36,12 @@ def members(path: Path, index: str) -> Iterator[Member]:
         OSError: The archive or folder cannot be read.
     """
     length = 0
-    for count, (name, size, content) in enumerate(_folder(path, index) if path.is_dir() else _archive(path)):
+    entries = _folder_entries(path, index) if path.is_dir() else _archive_entries(path)
+    for count, (raw_name, size, content) in enumerate(entries):
         length += size
         if length > MAX_ARCHIVE_BYTES or count > _MAX_FILES:
             raise ValueError(_MESSAGE_TOO_LARGE)
-        name = name.encode(errors="surrogateescape").decode(errors="replace")
+        name = raw_name.encode(errors="surrogateescape").decode(errors="replace")
         if content is not None and is_plausible(name):
             yield name, size, content
 
@@ -48,7 +51,7 @@ def is_plausible(name: str) -> bool:
     return len(name) <= _MAX_NAME_LENGTH and name.count("/") <= _MAX_DEPTH
 
 
-def _folder(path: Path, index: str) -> Iterator[tuple[str, int, IO[bytes] | None]]:
+def _folder_entries(path: Path, index: str) -> Iterator[_Entry]:
     if not (path / index).is_file():
         raise ValueError(f"the folder has no {index}")
     for file in path.rglob("*"):
@@ -57,7 +60,7 @@ def _folder(path: Path, index: str) -> Iterator[tuple[str, int, IO[bytes] | None
                 yield str(file.relative_to(path)), file.stat().st_size, content
 
 
-def _archive(path: Path) -> Iterator[tuple[str, int, IO[bytes] | None]]:
+def _archive_entries(path: Path) -> Iterator[_Entry]:
     content = read_user_file(path, max_bytes=MAX_ARCHIVE_BYTES)
     if content.startswith(_GZIP):
         # Headers of an archive can be of any length, so the limit also applies to them.
@@ -66,4 +69,5 @@ def _archive(path: Path) -> Iterator[tuple[str, int, IO[bytes] | None]]:
             raise ValueError(_MESSAGE_TOO_LARGE)
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         for member in archive:
-            yield member.name.removeprefix("./"), member.size, archive.extractfile(member) if member.isreg() else None
+            file = archive.extractfile(member) if member.isreg() else None
+            yield member.name.removeprefix("./"), member.size, file

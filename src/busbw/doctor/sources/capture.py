@@ -92,6 +92,7 @@ def capture_of(recording: Recording, *, busbw_version: str) -> Capture:
     manifest = Manifest(
         busbw_version=busbw_version,
         folders={key: tuple(sorted(names)) for key, names in folders.items()},
+        # A target is omitted if the file shows it: the file exists, and its key has no symbolic link.
         targets={key: target for key, target in targets.items() if target != key or key not in files},
         absent=tuple(sorted(key for key, error in errors.items() if isinstance(error, Absent))),
         unreadable={key: str(error) for key, error in errors.items() if not isinstance(error, Absent)}

@@ -15,7 +15,10 @@ COMMAND_LIMIT_S = 3.0
 """Time limit of one command."""
 ALL_COMMANDS_LIMIT_S = 3.7
 """Time limit of all commands together. The checks have a longer limit, so that they can still decide."""
-_POLL_S, _REAP_S = 0.005, 0.1
+_POLL_S = 0.005
+"""Interval between reads of the output."""
+_REAP_S = 0.1
+"""How long to wait for the end of a killed process."""
 _FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/amazon/efa/bin")
 """Folders of commands in addition to PATH, which often lacks them for users other than root."""
 
@@ -28,7 +31,7 @@ class Commands:
     def __init__(self) -> None:
         self._end_s = time.monotonic() + ALL_COMMANDS_LIMIT_S
         self._running: set[_Process] = set()
-        self._lock = RLock()  # a signal handler may call `close` in a thread that holds it
+        self._lock = RLock()  # reentrant, because a signal handler may call `close` in the thread that holds the lock
 
     def output(self, words: list[str]) -> bytes:
         """Returns the standard output of a command.
@@ -94,11 +97,11 @@ def _read(process: _Process, limit_s: float) -> tuple[bytes, bool]:
         # A child may keep the pipe open after the end of the process.
         while is_open and time.monotonic() < end_s and len(output) <= MAX_OUTPUT_BYTES:
             part = process.stdout.read(1 << 16)
-            if part is None:
+            if part is None:  # no output yet
                 time.sleep(_POLL_S)
             else:
                 output += part
-                is_open = bool(part)
+                is_open = bool(part)  # an empty part is the end of the pipe
     if not is_open:
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, end_s - time.monotonic()))

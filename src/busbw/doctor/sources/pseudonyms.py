@@ -3,9 +3,11 @@
 from ipaddress import IPv4Address, IPv6Address
 
 _GUID_PREFIX, _HARDWARE_PREFIX = 0x020000FFFE000000, 0x020000000000
-"""Locally administered addresses."""
-_PRIVATE_NETWORK, _PUBLIC_NETWORK, _LINK_LOCAL_NETWORK = 10 << 16, 11 << 16, 169 << 16 | 254 << 8
+"""First addresses of the pseudonyms for GUIDs and Ethernet addresses. They are locally administered."""
+_PRIVATE_NETWORK, _PUBLIC_NETWORK, _LINK_LOCAL_NETWORK = 0x0A0000, 0x0B0000, 0xA9FE00
+"""Upper 24 bits of the pseudonyms for IPv4 addresses: 10.0.0, 11.0.0 and 169.254.0."""
 _PRIVATE_NETWORK_6, _PUBLIC_NETWORK_6 = 0xFD000000 << 32, 0x20010DB8 << 32
+"""Upper 64 bits of the pseudonyms for IPv6 addresses: fd00:: and 2001:db8::."""
 
 
 class Pseudonyms:
@@ -42,18 +44,20 @@ class Pseudonyms:
     def ipv6(self, address: IPv6Address) -> IPv6Address:
         """Returns an address of the same class. Its lower 64 bits are a pseudonym, like those of a GUID."""
         if address.ipv4_mapped is not None:
-            return IPv6Address(0xFFFF << 32 | int(self.ipv4(address.ipv4_mapped)))
+            return IPv6Address((0xFFFF << 32) | int(self.ipv4(address.ipv4_mapped)))
         if int(address) >> 32 == 0 or address.is_multicast:  # such as ::1, and ::0604 as a class of PCI devices
             return address
         network, interface = divmod(int(address), 1 << 64)
         if not address.is_link_local:
             first = _PUBLIC_NETWORK_6 if address.is_global else _PRIVATE_NETWORK_6
             network = first + self.number(f"network of {first}", network)
-        return IPv6Address(network << 64 | self.guid(interface))
+        return IPv6Address((network << 64) | self.guid(interface))
 
     def guid(self, value: int) -> int:
         """Returns the pseudonym of a GUID of 64 bits."""
-        return value if value in (0, (1 << 64) - 1) else _GUID_PREFIX + self.number("GUID", value)
+        if value in (0, (1 << 64) - 1):  # no GUID, and all ones
+            return value
+        return _GUID_PREFIX + self.number("GUID", value)
 
     def hardware(self, value: bytes) -> bytes:
         """Returns the pseudonym of an address of Ethernet (6 bytes), a GUID (8), or IP over InfiniBand (20)."""

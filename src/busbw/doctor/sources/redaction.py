@@ -35,8 +35,10 @@ _NAMES = {
     r"[ \t]*[:=>][ \t]*[\"']?([\w.-]{3,})": "serial",
 }
 """Kinds of names, by their patterns. The first group of a pattern is the name, otherwise the match."""
+# Patterns of identifiers. The lookarounds exclude matches within longer words.
 _UUID = r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9a-fA-F])"
 _CONTAINER = r"(?<![0-9a-fA-F])[0-9a-f]{64}(?![0-9a-fA-F])"
+# 6 bytes of Ethernet, 8 of a GUID or 20 of IP over InfiniBand; or 6 bytes after "enx" in the name of an interface.
 _HARDWARE = (
     r"(?<![\w:])[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}(?:(?::[0-9a-fA-F]{2}){2}|(?::[0-9a-fA-F]{2}){14})?(?![\w:])"
     r"|(?<=\benx)[0-9a-f]{12}\b"
@@ -47,7 +49,9 @@ _IPV4 = r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]|-\w)"
 _EXPLODED_LENGTH = 39
 """Length of an IPv6 address with all digits."""
 _VERSION_WORDS = ("version", "firmware", "driver", "fw", "pkg", "release")
-"""Words before numbers that look like an address."""
+"""Words before a version that looks like an IPv4 address."""
+_CONTEXT_LENGTH = 24
+"""Number of characters before the version in which such a word counts."""
 _VARIABLE_WITH_NAME = re.compile(
     r"USER|ACCOUNT|HOST|NODELIST|NODENAME|NODE_ALIASES|LAUNCH_NODE|JOB_NAME|COMMENT|PARTITION|RESERVATION|CLUSTER_NAME"
     r"|TOPOLOGY_ADDR$|SUBMIT_|QOS|NAMESPACE"
@@ -126,7 +130,9 @@ class _Redaction:
             if len(name) > 1 and not name.isdigit() and not _COMMON_WORDS.fullmatch(name)
         }
         longest_first = "|".join(map(re.escape, sorted(kinds, key=len, reverse=True)))
-        known_name = rf"(?<![A-Za-z0-9])(?:{longest_first})(?![A-Za-z0-9])" if kinds else r"(?!)"
+        matches_nothing = r"(?!)"
+        known_name = rf"(?<![A-Za-z0-9])(?:{longest_first})(?![A-Za-z0-9])" if kinds else matches_nothing
+        # The rules apply in this order. Longer identifiers come first: a GUID also has the form of an IPv6 address.
         rules: dict[str, Callable[[re.Match[str]], str]] = {
             known_name: lambda match: self._pseudonyms.name(kinds[match[0]], match[0]),
             **{pattern: partial(self._name, kind) for pattern, kind in _NAMES.items()},
@@ -154,8 +160,12 @@ class _Redaction:
 
     def content(self, key: str, content: bytes) -> bytes:
         if key == _ENVIRONMENT:
-            kept = {name: value for name, value in _variables(content).items() if not may_be_secret(name, value)}
-            return msgspec.json.encode({"variables": {name: self._value(name, kept[name]) for name in kept}})
+            variables = {
+                name: self._value(name, value)
+                for name, value in _variables(content).items()
+                if not may_be_secret(name, value)
+            }
+            return msgspec.json.encode({"variables": variables})
         text = content.decode(errors="surrogateescape")
         name = key.rpartition("/")[2].lower()
         if "serial" in name and text.strip():
@@ -173,7 +183,7 @@ class _Redaction:
 
     def _name(self, kind: str, match: re.Match[str]) -> str:
         """Replaces the first group of a match, which is at its end, or the whole match if it has no group."""
-        name = match[match.re.groups]
+        name = match[match.re.groups]  # group 0 is the whole match
         if _COMMON_WORDS.fullmatch(name) or _PSEUDONYM.fullmatch(name):
             return match[0]
         return match[0].removesuffix(name) + self._pseudonyms.name(kind, name)
@@ -197,7 +207,8 @@ class _Redaction:
         return match[0]
 
     def _ipv4(self, match: re.Match[str]) -> str:
-        before = match.string[max(0, match.start() - 24) : match.start()].rpartition("\n")[2].lower()
+        # Text before the match, in the same line.
+        before = match.string[max(0, match.start() - _CONTEXT_LENGTH) : match.start()].rpartition("\n")[2].lower()
         with suppress(ValueError):
             if not any(word in before for word in _VERSION_WORDS):
                 return str(self._pseudonyms.ipv4(IPv4Address(match[0])))

@@ -33,13 +33,14 @@ class ThisMachine:
         self._root = root
         self._commands = commands or Commands()
         self._read_at: dict[str, float] = {}
+        """Time of the first reading, by key."""
 
     def read(self, key: str) -> bytes:
         """Returns the content of a file, the output of a command, or a fact."""
         if key.startswith(LATER):
-            key = key.removeprefix(LATER)
-            time.sleep(max(0.0, self._read_at.get(key, 0.0) + GROWTH_PERIOD_S - time.monotonic()))
-            return self._read_once(key)
+            first_key = key.removeprefix(LATER)
+            time.sleep(max(0.0, self._read_at.get(first_key, 0.0) + GROWTH_PERIOD_S - time.monotonic()))
+            return self._read_once(first_key)
         content = self._read_once(key)
         self._read_at[key] = time.monotonic()
         return content

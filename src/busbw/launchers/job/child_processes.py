@@ -1,8 +1,9 @@
 """Child processes of a launcher: starts them, reads their pipes, forwards signals and collects exit codes.
 
 `processes.run_all` is the interface for the launchers. "Command" means the local child process, such as ssh, mpirun or
-the program itself. If the policy has a grace period, it begins when a command ends. The other commands that still run
-at its end get a signal, and SIGKILL 10 s later (`_end_overdue`). `processes.job_exit_code` decides the job's exit code.
+the program itself. A policy can have a grace period, which begins when a command ends. Commands that still run at the
+end of this period get a signal, and SIGKILL 10 s later (`_end_overdue`). `processes.job_exit_code` decides the job's
+exit code.
 """
 
 import ctypes
@@ -41,15 +42,16 @@ _KILL_S = 10.0
 _PR_SET_PDEATHSIG = 1
 """Number of the operation PR_SET_PDEATHSIG in linux/prctl.h."""
 _FILES_PER_COMMAND = 4
-"""Three pipes, and one in reserve."""
+"""Three pipes for stdin, stdout and stderr, and one descriptor in reserve."""
 _OTHER_FILES = 256
 """Descriptors for everything else in this process."""
-_REMEDIES = {
+_START_REMEDIES = {
     EMFILE: "raise the limit of open files (ulimit -n), or start fewer processes",
     ENFILE: "start fewer processes: the machine's open file limit is reached",
     EAGAIN: "raise the process limit (ulimit -u, or the container's), or start fewer",
     ENOMEM: "start fewer processes: the memory is exhausted",
 }
+"""Remedies by the error number of a failed start."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class ChildProcess:
     """Output after the last newline, by descriptor of the pipe."""
     was_terminated: bool = False
     is_lost: bool = False
-    """True if we ended the command after the grace period, and no command had failed."""
+    """True if we ended the command after the grace period, and no command had failed. It then counts as a lost rank."""
     has_output: bool = False
     started_s: float = field(default_factory=monotonic)
 
@@ -121,8 +123,9 @@ class ChildProcesses:
         self._cleanup = ExitStack()
 
     def __enter__(self) -> "ChildProcesses":
-        others = {signal.SIGTSTP: self._stop_all, signal.SIGCHLD: lambda _number, _frame: None}  # both wake `select`
-        self._received_signals = self._cleanup.enter_context(logged_signals(others))
+        # A handler without effect is enough for SIGCHLD: the end of a command then wakes `select`.
+        other_handlers = {signal.SIGTSTP: self._stop_all, signal.SIGCHLD: lambda _number, _frame: None}
+        self._received_signals = self._cleanup.enter_context(logged_signals(other_handlers))
         self._selector.register(self._received_signals, selectors.EVENT_READ)
         return self
 
@@ -131,19 +134,22 @@ class ChildProcesses:
         if has_failed:
             self._signal_groups(signal.SIGKILL)
         self._selector.close()
-        self._cleanup.close()
+        self._cleanup.close()  # restores the signal handlers
         for child in self._children:
             for pipe in (child.process.stdin, child.process.stdout, child.process.stderr):
                 if pipe:
                     with suppress(OSError):
                         pipe.close()
             child.process.wait()
-        ended_by_signal = any(
-            child.process.returncode < 0 or child.process.returncode >= SIGNALLED for child in self._children
-        )
-        # If no command ended by the signal, this process does. The exit codes do not show if a custom interrupt worked.
-        is_unanswered = bool(self._received_signals) and not ended_by_signal and not self._has_custom_interrupt()
-        if not has_failed and is_unanswered:
+        if not has_failed:
+            self._end_by_unanswered_signal()
+
+    def _end_by_unanswered_signal(self) -> None:
+        """Ends this process by the first received signal if no command ended by a signal."""
+        if not self._received_signals or self._has_custom_interrupt():
+            return  # after a custom interrupt, the exit codes do not show if it worked
+        codes = [child.process.returncode for child in self._children]
+        if not any(code < 0 or code >= SIGNALLED for code in codes):
             os.kill(os.getpid(), self._received_signals[0])
 
     def start(self, command: Command) -> None:
@@ -167,7 +173,7 @@ class ChildProcesses:
                     preexec_fn=_set_parent_death_signal(self._policy.end_signal),
                 )
         except OSError as error:
-            remedy = _REMEDIES.get(error.errno or 0, "install it, or correct its path")
+            remedy = _START_REMEDIES.get(error.errno or 0, "install it, or correct its path")
             raise BusbwError(f"cannot start {command.words[0]}: {error.strerror}", remedy=remedy) from error
         child = ChildProcess(command, process)
         self._children.append(child)
@@ -227,11 +233,11 @@ class ChildProcesses:
     def _pause_or_resume(self, *, may_pause: bool) -> None:
         """Stops reading the first command's stdout while the reader of its output has paused."""
         stdout = self._children[0].process.stdout
-        is_paused = may_pause and self._callbacks is not None and self._callbacks.is_backlogged()
-        if not stdout or stdout.closed or is_paused == self._is_paused:
+        should_pause = may_pause and self._callbacks is not None and self._callbacks.is_backlogged()
+        if not stdout or stdout.closed or should_pause == self._is_paused:
             return
-        self._is_paused = is_paused
-        if is_paused:
+        self._is_paused = should_pause
+        if should_pause:
             self._selector.unregister(stdout)
         else:
             self._selector.register(stdout, selectors.EVENT_READ, self._children[0])
@@ -244,11 +250,12 @@ class ChildProcesses:
                 continue
             child: ChildProcess = key.data
             chunk = os.read(key.fd, 65536)
+            should_close = not chunk  # the end of the pipe
             try:
                 self._emit_lines(child, key.fd, chunk, at_end=not chunk)
             except BrokenPipeError:
-                chunk = b""  # closing our end gives the program SIGPIPE
-            if not chunk:
+                should_close = True  # the program then gets SIGPIPE
+            if should_close:
                 child.incomplete_lines.pop(key.fd, None)
                 self._close(key.fileobj)  # type: ignore[arg-type]  # as it was registered
 
@@ -264,64 +271,80 @@ class ChildProcesses:
         """Passes the complete lines to the callbacks, and at the end of the pipe also an incomplete one."""
         assert self._callbacks is not None
         child.has_output = True
-        *lines, incomplete = (child.incomplete_lines.get(descriptor, b"") + chunk).split(b"\n")
-        child.incomplete_lines[descriptor] = b"" if at_end else incomplete
+        *complete, rest = (child.incomplete_lines.get(descriptor, b"") + chunk).split(b"\n")
+        lines = [line + b"\n" for line in complete]
+        if at_end and rest:
+            lines.append(rest)
+        child.incomplete_lines[descriptor] = b"" if at_end else rest
         stdout = child.process.stdout
         is_stdout = stdout is not None and not stdout.closed and stdout.fileno() == descriptor
-        for line in [*(line + b"\n" for line in lines), *([incomplete] if at_end and incomplete else [])]:
+        for line in lines:
             if not is_stdout and self._callbacks.on_error:
                 self._callbacks.on_error(line, child.command.process)
             elif child is self._children[0]:
                 self._callbacks.on_line(line)
 
     def _end_overdue(self, running: list[ChildProcess]) -> None:
-        """Ends commands after their time limit, or after the grace period that began when another one ended."""
+        """Ends the running commands if a time limit is over or the policy requests it. Kills them 10 s later."""
+        self._update_grace(running)
         now_s = monotonic()
-        has_ended = (
-            self._children[0] not in running if self._policy.follows_first else len(running) < len(self._children)
-        )
-        if self._grace and has_ended:
-            ended = [child for child in self._children if not child.was_terminated]
-            exit_codes = [child.process.returncode for child in ended if child.process.returncode is not None]
-            self._grace.update(exit_codes, is_paused=self._is_paused)
         if self._end_at_s is None or now_s < self._end_at_s:
-            is_over = self._grace is not None and self._grace.is_over
-            if not is_over and not (self._policy.should_end and self._policy.should_end()):
+            is_grace_over = self._grace is not None and self._grace.is_over
+            if not is_grace_over and not (self._policy.should_end and self._policy.should_end()):
                 return
             self._end_at_s = now_s
         for child in running:
-            if child.was_terminated:
-                if now_s > self._end_at_s + _KILL_S:
-                    _signal_group(child, signal.SIGKILL)
-                continue
-            child.was_terminated = True
-            if self._grace and not self._grace.has_failed:
-                child.is_lost = True
-                if self._callbacks and self._callbacks.on_error:
-                    self._callbacks.on_error(self._grace.lost_message, child.command.process)
-            _send_interrupt(child, self._policy.first_end_signal())
+            if not child.was_terminated:
+                self._terminate(child)
+            elif now_s > self._end_at_s + _KILL_S:
+                _signal_group(child, signal.SIGKILL)
+
+    def _update_grace(self, running: list[ChildProcess]) -> None:
+        """Passes the exit codes to the grace period, once a command has ended that begins this period."""
+        if self._grace is None:
+            return
+        has_begun = len(running) < len(self._children)
+        if self._policy.follows_first:
+            has_begun = self._children[0] not in running
+        if has_begun:
+            codes = [child.process.returncode for child in self._children if not child.was_terminated]
+            self._grace.update([code for code in codes if code is not None], is_paused=self._is_paused)
+
+    def _terminate(self, child: ChildProcess) -> None:
+        """Sends the first end signal. After a grace period without a failure, the command counts as lost."""
+        child.was_terminated = True
+        if self._grace and not self._grace.has_failed:
+            child.is_lost = True
+            if self._callbacks and self._callbacks.on_error:
+                self._callbacks.on_error(self._grace.lost_message, child.command.process)
+        _send_interrupt(child, self._policy.first_end_signal())
 
     def _forward_signals(self) -> None:
-        """Sends the policy's signal, and handles the queued signals. `processes.run_all` describes repeated ones."""
-        if self._policy.signal_to_send and (number := self._policy.signal_to_send()):
-            for child in self._children:
-                _send_interrupt(child, number)
+        """Sends the policy's signal, and handles the received ones. `processes.run_all` describes repeated signals."""
+        if self._policy.signal_to_send:
+            self._interrupt_all(self._policy.signal_to_send())
         # A single ordinary command gets every signal unchanged.
         escalates = len(self._children) > 1 or self._has_custom_interrupt()
         while self._handled_count < len(self._received_signals):
             number = self._received_signals[self._handled_count]
+            is_first = self._handled_count == 0
             self._handled_count += 1
             if self._callbacks and escalates:
                 self._callbacks.on_status("interrupted: the processes are ending; Ctrl-C again ends them at once")
-            if self._handled_count > 1 and escalates:
-                self._end_at_once(self._policy.end_signal if self._handled_count == 2 else signal.SIGKILL)
-                continue
-            sent_number: int | None = number
-            if self._handled_count == 1 and self._policy.on_interrupt:
-                sent_number = self._policy.on_interrupt()
-            if sent_number:
-                for child in self._children:
-                    _send_interrupt(child, sent_number)
+            if is_first and self._policy.on_interrupt:
+                self._interrupt_all(self._policy.on_interrupt())
+            elif is_first or not escalates:
+                self._interrupt_all(number)
+            elif self._handled_count == 2:
+                self._end_at_once(self._policy.end_signal)
+            else:
+                self._end_at_once(signal.SIGKILL)
+
+    def _interrupt_all(self, number: int | None) -> None:
+        """Interrupts all commands, as `_send_interrupt` does. None: sends no signal."""
+        if number is not None:
+            for child in self._children:
+                _send_interrupt(child, number)
 
     def _end_at_once(self, number: int) -> None:
         """Sends a signal to the process groups of all commands. Those that still run count as terminated by us."""
@@ -334,7 +357,7 @@ class ChildProcesses:
         return self._policy.on_interrupt is not None or any(child.command.interrupt for child in self._children)
 
     def _stop_all(self, _number: int, _frame: FrameType | None) -> None:
-        """Signal handler for Ctrl-Z: stops all commands and this process. When it continues, so do the commands."""
+        """Signal handler for Ctrl-Z: stops all commands and this process. The commands continue with this process."""
         self._signal_groups(signal.SIGSTOP)
         stopped_at_s = monotonic()
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -392,11 +415,9 @@ def _environment(command: Command) -> dict[str, str]:
     """
     command_variables = dict(command.environment)
     sets_world = not command_variables.keys().isdisjoint(WORLD_VARIABLES)
-    return {
-        name: value
-        for name, value in {**os.environ, **command_variables}.items()
-        if name in command_variables or not ((sets_world and name in WORLD_VARIABLES) or name in command.unset)
-    }
+    not_inherited = {*command.unset, *(WORLD_VARIABLES if sets_world else ())}
+    inherited = {name: value for name, value in os.environ.items() if name not in not_inherited}
+    return inherited | command_variables
 
 
 def _set_parent_death_signal(number: int) -> Callable[[], None]:

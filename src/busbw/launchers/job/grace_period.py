@@ -6,7 +6,7 @@ from time import monotonic
 from busbw.errors import ExitCode
 
 _REFUSAL_LIMIT_S = 5.0
-"""Time for the other processes after one refused to run. The engine's own limit for them to leave is as long."""
+"""Time for the other processes after one refused to run. The engine gives them the same time to leave the job."""
 _REFUSAL_CODES = frozenset({ExitCode.USAGE, ExitCode.ENVIRONMENT})
 """Exit codes of a process that named its own problem. No rank is lost, so the other processes have nothing to diagnose.
 Processes that have not joined the job would only wait for the process that refused."""
@@ -45,8 +45,8 @@ class GracePeriod:
             self._end_s = self._now_s() + self._limit_s
         if is_first_refusal:
             self._end_s = min(self._end_s, self._now_s() + _REFUSAL_LIMIT_S)
-        self.has_failed |= is_first_failure
-        self._has_refusal |= is_first_refusal
+        self.has_failed = self.has_failed or is_first_failure
+        self._has_refusal = self._has_refusal or is_first_refusal
 
     def postpone(self, seconds: float) -> None:
         """Moves the end of the period by a time in which the processes were stopped."""
@@ -60,6 +60,6 @@ class GracePeriod:
 
     @property
     def lost_message(self) -> bytes:
-        """Message about a process that is lost. A pause of the reader makes the real time longer than the limit."""
+        """Message about a lost process. A pause of the reader can make the time longer than the limit ("more than")."""
         text = f"busbw: still running more than {self._limit_s:g} s after another process ended; terminated as lost\n"
         return text.encode()

@@ -88,21 +88,21 @@ def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[HostSlots, 
 
 def _parse_host(word: str, location: str, processes: int) -> HostSlots:
     """Parses a host with an optional number of processes. `processes`: number without a count."""
+    name, count = word, None
     is_ipv6_without_brackets = word.count(":") > 1 and not word.startswith("[")
-    if is_ipv6_without_brackets and _NAME.match(word):
-        return HostSlots(word, processes)
-    match = None if is_ipv6_without_brackets else _HOST_WITH_COUNT.match(word)
-    name = (match["v6"] or match["name"] or "") if match else ""
-    if not match or not _NAME.match(name):
+    if not is_ipv6_without_brackets and (match := _HOST_WITH_COUNT.match(word)):
+        name = match["v6"] or match["name"] or ""
+        count = match["count"]
+    if not _NAME.match(name):
         raise UsageError(f'{location}: "{word}" is not a host', remedy="write host or host:8, separated by commas")
-    if match["count"] is None:
+    if count is None:
         return HostSlots(name, processes)
-    if not _COUNT.match(match["count"]):
+    if not _COUNT.match(count):
         raise UsageError(
             f'{location}: "{word}" has no number of processes after the colon',
             remedy="write host:8, or only the host",
         )
-    return HostSlots(name, int(match["count"]))
+    return HostSlots(name, int(count))
 
 
 def is_address(text: str) -> bool:

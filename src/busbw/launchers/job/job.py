@@ -54,14 +54,6 @@ class Job:
         """True for a search: it continues without processes that end or cannot start, except process 0."""
         return self.arguments[:1] == (FLOWS,)
 
-    def without_hosts(self, lost: Mapping[str, str]) -> "Job":
-        """Returns the job with a list of hosts on which nothing can start, for process 0.
-
-        Args:
-            lost: Reason of each, by its name.
-        """
-        return replace(self, environment=(*self.environment, (LOST_HOSTS_VARIABLE, json.dumps(lost))))
-
     @property
     def is_for_each_node(self) -> bool:
         """True if the job runs a command on each node instead of a measurement."""
@@ -99,6 +91,14 @@ class Job:
         """Returns the job for a dry run, which shows no secret of `environment`."""
         return replace(self, environment=redacted_variables(self.environment))
 
+    def without_hosts(self, lost: Mapping[str, str]) -> "Job":
+        """Returns the job with a variable that tells process 0 on which hosts nothing can start.
+
+        Args:
+            lost: Reason by the name of the host.
+        """
+        return replace(self, environment=(*self.environment, (LOST_HOSTS_VARIABLE, json.dumps(lost))))
+
     def shared_variables(self, *, store: str, processes: int | None = None) -> dict[str, str]:
         """Returns `environment` and the variables that are equal in all processes if busbw assigns the ranks.
 
@@ -119,7 +119,7 @@ def process_variables(
 
     Args:
         process: Number of the process in the job.
-        node: Number of its node.
+        node: Number of the process's node.
         local: Number of the process on its node. None if unknown; the variable is then omitted.
         local_size: Number of processes on its node. None if unknown; the variable is then omitted.
     """
@@ -145,17 +145,20 @@ class Command:
     unset: tuple[str, ...] = ()
     """Variables of our environment that the command does not inherit."""
     stdin: str | None = field(default=None, repr=False)
-    """Input of the command. The pipe stays open until the command ends, so that the command notices if we die."""
+    """Input of the command. The pipe stays open until the command ends, so its end shows the command that we died."""
     process: int | str | None = None
     """Label of the command's stderr: its process number, or the host of its processes. None: no label."""
     interrupt: str | int | None = None
-    """Interrupts the command instead of the received signal: text for stdin, or another signal. None: that signal."""
+    """Interrupt that the command gets instead of a received signal: a text on stdin, or another signal. None: the
+    received signal."""
 
     def line(self, separator: str = " ") -> str:
-        """The command in shell syntax without its stdin; the separator follows the variables."""
-        unset_command = [f"env {' '.join(f'-u {name}' for name in self.unset)}"] if self.unset else []
-        prefix = " ".join([*unset_command, *(f"{name}={shlex.quote(value)}" for name, value in self.environment)])
-        return separator.join(filter(None, [prefix, shlex.join(self.words)]))
+        """The command in shell syntax without its stdin. `separator` stands between the variables and the words."""
+        prefix = [f"{name}={shlex.quote(value)}" for name, value in self.environment]
+        if self.unset:
+            prefix.insert(0, f"env {' '.join(f'-u {name}' for name in self.unset)}")
+        words = shlex.join(self.words)
+        return f"{' '.join(prefix)}{separator}{words}" if prefix else words
 
     def text(self) -> str:
         """The command in shell syntax."""
@@ -171,7 +174,7 @@ class LaunchPlan:
     """
 
     commands: tuple[Command, ...]
-    """Each launcher decides whether they run in sequence or in parallel."""
+    """The launcher decides whether the commands run in sequence or in parallel."""
     files: tuple[PrivateFile, ...] = ()
     cleanup: tuple[Command, ...] = ()
     """Commands to run at the end or after an interrupt."""
@@ -206,14 +209,6 @@ def as_pairs(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(variables.items())
 
 
-def _ignore_text(_text: str) -> None:
-    pass
-
-
-def _return_false() -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class LaunchCallbacks:
     """Callbacks of a running job. They are called from the thread that called `submit`."""
@@ -226,12 +221,12 @@ class LaunchCallbacks:
     """
     on_wait: Callable[[], None]
     """Called at least once a second."""
-    on_status: Callable[[str], None] = _ignore_text
+    on_status: Callable[[str], None] = lambda _text: None
     """Receives the reason of the current wait, such as "waiting: 2 of 4 tasks pending (Resources)". An empty text, or
     the first line of stdout, ends the wait. Launchers may repeat a text."""
     on_error: Callable[[bytes, int | str | None], None] | None = None
     """Receives each line of stderr and its process or host, None if unknown. Without this callback the processes
     inherit our stderr."""
-    is_backlogged: Callable[[], bool] = _return_false
+    is_backlogged: Callable[[], bool] = lambda: False
     """True if the reader of the `on_line` output has paused. The stdout of process 0 is then not read until the reader
     continues, or until an interrupt."""

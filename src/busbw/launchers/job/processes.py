@@ -3,7 +3,7 @@
 All launchers except Kubernetes and Slurm's batch jobs run a job through this module. It starts programs, forwards
 signals and reads pipes (`child_processes`). Short queries of other programs do not use this module.
 
-If the policy has a grace period, the other commands must end within this time after one has ended (`GracePeriod`).
+If the policy has a grace period, it begins when a command ends. The other commands must end within it (`GracePeriod`).
 """
 
 import os
@@ -117,13 +117,13 @@ def crash_message(statuses: Sequence[ExitStatus], names: Sequence[str]) -> str:
     was_named = any(status.code == ExitCode.RANK_LOST for status in statuses)
     if was_named or not has_crashed(statuses[decisive]):
         return ""
-    have_all_crashed = len(statuses) > 1 and all(map(has_crashed, statuses))
-    crashed = statuses if have_all_crashed else [statuses[decisive]]
+    subject, crashed = names[decisive], [statuses[decisive]]
+    if len(statuses) > 1 and all(map(has_crashed, statuses)):
+        subject, crashed = "every process", list(statuses)
     signal_names = dict.fromkeys(_signal_name(status.code - SIGNALLED) for status in crashed)
     return (
-        f"{'every process' if have_all_crashed else names[decisive]} was killed or crashed "
-        f"({', '.join(signal_names)}); after SIGKILL check dmesg and the memory limit, otherwise repeat with "
-        "NCCL_DEBUG=INFO and report its output"
+        f"{subject} was killed or crashed ({', '.join(signal_names)}); after SIGKILL check dmesg and the memory limit, "
+        "otherwise repeat with NCCL_DEBUG=INFO and report its output"
     )
 
 

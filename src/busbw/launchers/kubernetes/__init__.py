@@ -83,13 +83,12 @@ class KubernetesPlan(LaunchPlan):
 
     def _creation_notes(self) -> tuple[str, str]:
         """Comments on the two creation commands: the objects as sent have fields that the shown objects do not have."""
-        kind = self.job_manifests.workload["kind"]
-        extra = (
-            f", with {patch_text(suspend_fields(self.job_manifests))}" if self.job_manifests.starts_suspended else ""
-        )
+        workload_note = f"  # the {self.job_manifests.workload['kind']}"
+        if self.job_manifests.starts_suspended:
+            workload_note += f", with {patch_text(suspend_fields(self.job_manifests))}"
         owned = with_owner(self.job_manifests.owned[0], self.job_manifests.workload, _UID_PLACEHOLDER)
         owner_fields = {"metadata": {"ownerReferences": owned["metadata"]["ownerReferences"]}}
-        return f"  # the {kind}{extra}", f"  # the rest, each with {patch_text(owner_fields)}"
+        return workload_note, f"  # the rest, each with {patch_text(owner_fields)}"
 
 
 def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
@@ -106,35 +105,27 @@ def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
         )
     job_manifests = build_manifests(job, target)
     kind = job_manifests.workload["kind"].lower()
-    selector = f"{INSTANCE_LABEL}={job.name}"
+    create = kubectl.limited_command(target, *kubectl.CREATE_ARGUMENTS)
+    commands = [Command(create), Command(create)]  # the workload, and the objects that it owns
     resume = resume_patch(job_manifests)
-    busbw_resumes = resume and not target.queue  # a queue resumes the job itself
-    calls = (
-        kubectl.CREATE_ARGUMENTS,
-        kubectl.CREATE_ARGUMENTS,
-        *((kubectl.patch_arguments(kind, job.name, resume),) if busbw_resumes else ()),
-    )
-    list_pods = ("get", "pods", "-l", selector, "-o", "json")
+    if resume and not target.queue:  # a queue resumes the job itself
+        commands.append(Command(kubectl.limited_command(target, *kubectl.patch_arguments(kind, job.name, resume))))
+    list_pods = ("get", "pods", "-l", f"{INSTANCE_LABEL}={job.name}", "-o", "json")
     follow_log = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
+    delete = Command(kubectl.limited_command(target, *kubectl.delete_arguments(kind, job.name)))
     return KubernetesPlan(
-        commands=tuple(Command(kubectl.limited_command(target, *arguments)) for arguments in calls),
+        commands=tuple(commands),
         poll_commands=(
             Command(kubectl.limited_command(target, *list_pods)),
             Command(kubectl.command(target, *follow_log)),
         ),
-        cleanup=()
-        if target.keep
-        else (Command(kubectl.limited_command(target, *kubectl.delete_arguments(kind, job.name))),),
-        remarks=_remarks(target),
+        cleanup=() if target.keep else (delete,),
+        remarks=(*_image_remarks(target), *_capability_remarks(target)),
         token=job.token,
         target=target,
         job_manifests=job_manifests,
         program=str(job.program).rpartition("/")[2],
     )
-
-
-def _remarks(target: KubernetesTarget) -> tuple[str, ...]:
-    return (*_image_remarks(target), *_capability_remarks(target))
 
 
 def _image_remarks(target: KubernetesTarget) -> tuple[str, ...]:
@@ -150,18 +141,16 @@ def _capability_remarks(target: KubernetesTarget) -> tuple[str, ...]:
     if not target.capabilities or runs_as_root:
         return ()
     names = " and ".join(target.capabilities)
-    lock_hint = (
-        "; to lock memory as another user, set LimitMEMLOCK=infinity for the nodes' container runtime"
-        if "IPC_LOCK" in target.capabilities
-        else ""
-    )
+    lock_hint = ""
+    if "IPC_LOCK" in target.capabilities:
+        lock_hint = "; to lock memory as another user, set LimitMEMLOCK=infinity for the nodes' container runtime"
     if target.kind == "mpijob":
         return (
             f"{names}: has an effect only if the image's sshd starts processes as root; busbw's does not{lock_hint}",
         )
-    user = (
-        f"user {target.run_as_user}" if target.run_as_user is not None else "the image's user (1000 in busbw's image)"
-    )
+    user = "the image's user (1000 in busbw's image)"
+    if target.run_as_user is not None:
+        user = f"user {target.run_as_user}"
     return (f"{names}: has an effect only for root (--run-as-user 0), not for {user}{lock_hint}",)
 
 

@@ -20,9 +20,10 @@ from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
 from busbw.launchers.kubernetes.target import KubernetesTarget
 from busbw.launchers.kubernetes.wait_explainer import WaitExplainer
 
-_POLL_S = 1.0
+_STARTING_POLL_S = 1.0
+"""Interval between lists of the pods while they start."""
 _RUNNING_POLL_S = 5.0
-"""Interval between lists of the pods: while they start, and while all run."""
+"""Interval between lists of the pods while all run."""
 _PODS_PER_S = 100
 """Maximum rate at which pods are listed. For large jobs it determines the interval between lists."""
 _TICK_S = 0.25
@@ -36,8 +37,9 @@ _CANCEL_S = 40.0
 _MISSING_LIMIT_S = 10.0
 """How long the leader pod may be missing from the list before it counts as lost."""
 _SILENCE_LIMIT_S = 15.0
-"""How long the API server may not answer, if the target's `pending_limit_s` is shorter. Also the time limit to read the
-rest of a log."""
+"""How long the API server may not answer, if the target's `pending_limit_s` is shorter."""
+_LOG_REST_LIMIT_S = 15.0
+"""Time limit to read the rest of a log."""
 _SLOW_DELETE_S = 2.0
 """A deletion that takes longer is shown as a status."""
 _TAIL_LINES = 20
@@ -77,6 +79,9 @@ class JobFollower:
         self._seen_leader: objects.Pod | None = None
         """Last known state of the leader pod. None before its creation."""
         self._leader_missing_since_s: float | None = None
+        self._leader_ended_at_s: float | None = None
+        self._poll_at_s = 0.0
+        """Time of the next list of the pods."""
         self._failed_since_s: float | None = None
         self._silent_since_s: float | None = None
         """Time since which the API server does not answer. None while it answers."""
@@ -128,8 +133,6 @@ class JobFollower:
 
     def _follow(self) -> int:
         """Forwards the log until the job has ended, and returns the exit code."""
-        poll_at_s = 0.0
-        leader_ended_at_s: float | None = None
         try:
             while True:
                 self._callbacks.on_wait()
@@ -137,33 +140,43 @@ class JobFollower:
                 self._cancel_if_interrupted()
                 if self._is_cancel_over(now_s):
                     return ExitCode.INTERRUPTED
-                if now_s >= poll_at_s:
+                if now_s >= self._poll_at_s:
                     self._update_pods()
-                    poll_at_s = monotonic() + self._poll_interval_s()
+                    self._poll_at_s = monotonic() + self._poll_interval_s()
                 leader = self._leader_pod()
-                lost_code = self._lost_exit_code(leader, self._reader)
-                if lost_code is not None:
-                    return lost_code
-                if leader is None or not status.has_started(leader):
-                    if self._canceled_at_s is not None:
-                        return ExitCode.INTERRUPTED
-                    if leader is not None and status.has_ended(leader):
-                        return self._report_lost()
-                    sleep(_TICK_S)
-                    continue
-                reader = self._open_reader(leader)
-                if status.has_ended(leader):
-                    leader_ended_at_s = leader_ended_at_s or monotonic()
-                    if not reader.is_connected or monotonic() > leader_ended_at_s + _LOG_END_S:
-                        self._read_remaining_log(reader)
-                        return self._final_exit_code(leader, reader)
-                was_connected = reader.is_connected
-                self._forward_log(reader)
-                if was_connected and not reader.is_connected:
-                    poll_at_s = 0.0  # its container may have ended
+                code = self._lost_exit_code(leader, self._reader)
+                if code is None and leader is not None and status.has_started(leader):
+                    code = self._follow_leader(leader)
+                elif code is None:
+                    code = self._wait_for_leader(leader)
+                if code is not None:
+                    return code
         finally:
             if self._reader is not None:
                 self._reader.disconnect()
+
+    def _wait_for_leader(self, leader: objects.Pod | None) -> int | None:
+        """Waits for `_TICK_S`, or returns the exit code if the leader's program will not start."""
+        if self._canceled_at_s is not None:
+            return ExitCode.INTERRUPTED
+        if leader is not None and status.has_ended(leader):
+            return self._report_lost()
+        sleep(_TICK_S)
+        return None
+
+    def _follow_leader(self, leader: objects.Pod) -> int | None:
+        """Forwards new lines of the log. Returns the exit code of the job after the leader and its log have ended."""
+        reader = self._open_reader(leader)
+        if status.has_ended(leader):
+            self._leader_ended_at_s = self._leader_ended_at_s or monotonic()
+            if not reader.is_connected or monotonic() > self._leader_ended_at_s + _LOG_END_S:
+                self._read_remaining_log(reader)
+                return self._final_exit_code(leader, reader)
+        was_connected = reader.is_connected
+        self._forward_log(reader)
+        if was_connected and not reader.is_connected:
+            self._poll_at_s = 0.0  # lists the pods now, because the leader's container may have ended
+        return None
 
     def _open_reader(self, leader: objects.Pod) -> LogReader:
         """Returns the reader of the leader pod's log. The first call connects it."""
@@ -200,7 +213,7 @@ class JobFollower:
     def _poll_interval_s(self) -> float:
         """Returns the time to the next poll. Large jobs are polled less often: a list of 1000 pods is megabytes."""
         is_running = self._all_started() and self._reader is not None and self._reader.is_connected
-        return max(_RUNNING_POLL_S if is_running else _POLL_S, self._job_manifests.pods / _PODS_PER_S)
+        return max(_RUNNING_POLL_S if is_running else _STARTING_POLL_S, self._job_manifests.pods / _PODS_PER_S)
 
     def _update_pods(self) -> None:
         """Lists the pods, explains the current wait, and ends a job with a failed process."""
@@ -237,7 +250,7 @@ class JobFollower:
         self._failed_since_s = self._failed_since_s or monotonic()
         if monotonic() > self._failed_since_s + _GRACE_S:
             self._report_failed(failed)
-            self._failed_code = max((status.exit_code(pod) or 0 for pod in failed), default=0) or ExitCode.RANK_LOST
+            self._failed_code = _max_exit_code(failed) or ExitCode.RANK_LOST
             self._canceled_at_s = monotonic()
             self._print_error(f"the other processes did not end by themselves within {_GRACE_S:.0f} s and are canceled")
             self._delete()
@@ -252,24 +265,29 @@ class JobFollower:
             return ExitCode.RANK_LOST
         if text := status.end_message(leader):
             self._print_error(f"pod {leader.metadata.name} ended: {text}")
+        has_mpirun = self._kind == "mpijob"
+        if not has_mpirun:
+            self._wait_for_others()
+        failed = [pod for pod in self._failed_pods() if not self._is_leader(pod)]
+        if not has_mpirun:  # mpirun has forwarded the output of the failed processes
+            self._report_failed(failed)
+        if code is None:
+            return ExitCode.RANK_LOST
+        if code == 0 and not reader.is_complete:
+            return ExitCode.ENVIRONMENT  # rows may be missing
+        return code or _max_exit_code(failed)
+
+    def _wait_for_others(self) -> None:
+        """Waits until the processes other than the leader have ended, at most for the grace period."""
         end_s = monotonic() + _GRACE_S
         while monotonic() < end_s and not self._received:
-            others = [pod for pod in self._pods if not self._is_leader(pod)]
-            if self._kind == "mpijob" or all(status.has_ended(pod) for pod in others):
-                break
+            if all(status.has_ended(pod) for pod in self._pods if not self._is_leader(pod)):
+                return
             self._callbacks.on_status("waiting: the other processes are ending")
             self._callbacks.on_wait()
             sleep(_TICK_S)
             with suppress(RefusedError):
                 self._pods = self._list_pods()
-        failed = [pod for pod in self._failed_pods() if not self._is_leader(pod)]
-        if self._kind != "mpijob":
-            self._report_failed(failed)  # mpirun of an MPIJob has forwarded their output
-        if code is None:
-            return ExitCode.RANK_LOST
-        if code == 0 and not reader.is_complete:
-            return ExitCode.ENVIRONMENT  # rows may be missing
-        return code or max((status.exit_code(pod) or 0 for pod in failed), default=0)
 
     def _report_lost(self, reason: str = "") -> int:
         """Reports a leader pod that is not listed any more, or is silent on a lost node. Returns the exit code."""
@@ -280,9 +298,9 @@ class JobFollower:
                 self._read_remaining_log(self._reader)
         leader = self._seen_leader
         name = leader.metadata.name if leader else f"of process 0 of {self._name}"
-        reason = self._deadline_message() or reason or (status.end_message(leader) if leader else "")
-        reason = reason or "it was deleted, or its node is lost"
-        self._print_error(f"the pod {name} was lost: {reason}")
+        end_message = status.end_message(leader) if leader else ""
+        text = self._deadline_message() or reason or end_message or "it was deleted, or its node is lost"
+        self._print_error(f"the pod {name} was lost: {text}")
         return ExitCode.RANK_LOST
 
     def _deadline_message(self) -> str:
@@ -333,7 +351,7 @@ class JobFollower:
         """Reads the unread part of the log after the connection ended or was lost."""
         reader.disconnect()
         reader.connect(follow=False)
-        end_s = monotonic() + _SILENCE_LIMIT_S
+        end_s = monotonic() + _LOG_REST_LIMIT_S
         while reader.is_connected and monotonic() < end_s and len(self._received) < 2:
             self._forward_lines(reader.read_lines(_TICK_S))
             self._callbacks.on_wait()
@@ -354,7 +372,7 @@ class JobFollower:
                 self._callbacks.on_line(line)
 
     def _report_failed(self, failed: Sequence[objects.Pod]) -> None:
-        """Prints the end reason and the last log lines of failed processes other than 0."""
+        """Prints the end reason and the last log lines of failed processes."""
         for pod in failed[:_MAX_FAILED_SHOWN]:
             name = pod.metadata.name
             if text := status.end_message(pod):
@@ -387,3 +405,8 @@ class JobFollower:
             self._print_error(
                 f"{error.problem}; remove it by hand: kubectl{namespace} delete {self._kind} {self._name}"
             )
+
+
+def _max_exit_code(pods: Sequence[objects.Pod]) -> int:
+    """Returns the largest exit code. 0 if no pod has one."""
+    return max((status.exit_code(pod) or 0 for pod in pods), default=0)

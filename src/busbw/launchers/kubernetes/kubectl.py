@@ -1,10 +1,10 @@
-"""Calls the cluster's API through kubectl.
+"""Calls the cluster's API through kubectl, so that the user's kubeconfig applies: contexts, proxies and login plugins.
 
-So contexts, proxies, certificates and login plugins of the user's kubeconfig apply. A dry run shows these calls
-literally, except those that only explain a wait or a failure.
+A dry run shows these calls literally, except calls that only explain a wait or a failure.
 """
 
 import json
+import math
 import os
 import re
 import shutil
@@ -27,8 +27,8 @@ _TICK_S = 0.25
 """Interval between checks for signals and limits during a call."""
 _REQUEST_LIMIT_S = 20
 """Limit of one request, which kubectl itself applies."""
-_LIMIT_S = 60.0
-"""Limit of a call. It exceeds that of its request, because a login plugin may prompt the user before the request."""
+_CALL_LIMIT_S = 60.0
+"""Limit of a call. It exceeds the limit of the request, because a login plugin may prompt the user before."""
 _INTERRUPTED_LIMIT_S = 5.0
 """Limit of a call during an interrupt, because the deletion of the job must follow soon."""
 _SECOND_SIGNAL_LIMIT_S = 1.0
@@ -237,12 +237,16 @@ class KubectlClient:
     def _raise_if_over_limit(self, arguments: Sequence[str], elapsed_s: float) -> None:
         """Raises if a call exceeds its limit."""
         message = f"kubectl did not answer within {elapsed_s:.0f} s: {' '.join(arguments[:3])}"
-        if len(self._received) > 1 and elapsed_s > _SECOND_SIGNAL_LIMIT_S:
+        if elapsed_s > self._interrupted_limit_s(arguments[0]):
             raise InterruptedCallError(message, remedy="list what remains: kubectl get all")
-        if self._received and arguments[0] != "delete" and elapsed_s > _INTERRUPTED_LIMIT_S:
-            raise InterruptedCallError(message, remedy="list what remains: kubectl get all")
-        if elapsed_s > _LIMIT_S:
+        if elapsed_s > _CALL_LIMIT_S:
             raise RefusedError(message, remedy="check that the cluster can be reached: kubectl cluster-info")
+
+    def _interrupted_limit_s(self, verb: str) -> float:
+        """Returns the limit of a call after the signals so far. Infinite if they do not shorten the call."""
+        if len(self._received) > 1:
+            return _SECOND_SIGNAL_LIMIT_S
+        return _INTERRUPTED_LIMIT_S if self._received and verb != "delete" else math.inf
 
     def _checked_output(self, result: KubectlResult, action: str) -> bytes:
         """Returns stdout, or raises the error with a remedy. `action` completes "the cluster cannot ..."."""

@@ -63,25 +63,27 @@ class LogReader:
         chunk = os.read(descriptor, 1 << 16)
         *complete, self._incomplete_line = (self._incomplete_line + chunk).split(b"\n")
         timestamped = [line + b"\n" for line in complete]
-        if not chunk:
+        is_at_end = not chunk
+        if is_at_end:
             with suppress(subprocess.TimeoutExpired):
                 self.is_complete = self._process.wait(_EXIT_LIMIT_S) == 0
             if self.is_complete and self._incomplete_line:
-                # The last line of a complete log may lack a newline. In a lost connection, the line arrives again.
+                # The last line of a complete log may lack a newline. After a lost connection, the line arrives again.
                 timestamped.append(self._incomplete_line)
-        new_lines = [
-            line
-            for timestamped_line in timestamped
-            if (line := self._deduplicator.deduplicate(timestamped_line)) is not None
-        ]
+        new_lines = [line for line in map(self._deduplicator.deduplicate, timestamped) if line is not None]
         if new_lines:
             self.failures = self._connections_without_line = 0
-        if not chunk:
-            self.failures += 0 if self.is_complete else 1
-            self._reconnect_at_s = monotonic() + min(2.0**self._connections_without_line, _MAX_PAUSE_S)
-            self._connections_without_line += 1
-            self.disconnect()
+        if is_at_end:
+            self._end_connection()
         return new_lines
+
+    def _end_connection(self) -> None:
+        """Disconnects at the end of kubectl's output, and plans the next connection."""
+        if not self.is_complete:
+            self.failures += 1
+        self._reconnect_at_s = monotonic() + min(2.0**self._connections_without_line, _MAX_PAUSE_S)
+        self._connections_without_line += 1
+        self.disconnect()
 
     def disconnect(self) -> None:
         """Ends the connection. `connect` continues with the unread part."""

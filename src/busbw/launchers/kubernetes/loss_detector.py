@@ -16,6 +16,7 @@ class LossDetector:
     """Tracks how long the leader pod's node has been silent."""
 
     def __init__(self, pending_limit_s: int) -> None:
+        """Creates a detector. `pending_limit_s`: maximum silence of the node; 0: no limit."""
         self._pending_limit_s = pending_limit_s
         self._silent_since_s: float | None = None
 
@@ -44,8 +45,10 @@ class LossDetector:
             return ""
         if self._silent_since_s is None:
             self._silent_since_s = now_s
-        is_limit_over = self._pending_limit_s and now_s > self._silent_since_s + self._pending_limit_s
-        return unreachable_text if is_limit_over else ""
+        has_limit = self._pending_limit_s > 0
+        if has_limit and now_s > self._silent_since_s + self._pending_limit_s:
+            return unreachable_text
+        return ""
 
 
 def suspicion_text(pod: objects.Pod | None, reader: LogReader | None) -> str:

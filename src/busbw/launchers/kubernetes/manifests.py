@@ -153,8 +153,8 @@ def _build_jobset(job: Job, target: KubernetesTarget) -> _WorkloadParts:
     return _WorkloadParts(workload, job.nodes, suspend_path=("spec", "suspend"))
 
 
-def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
-    per_node = str(job.processes_per_node)
+def _mpi_launcher_template(job: Job, target: KubernetesTarget) -> Manifest:
+    """Template of the pod that runs mpirun."""
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
         **job.plain_environment,
@@ -163,32 +163,33 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
     }
     # -x has only the names. mpirun takes the values from its environment, so the token is not on a command line.
     exported = [argument for name in (*environment, *pods.secret_values(job)) for argument in ("-x", name)]
-    mpirun = ["mpirun", "-np", str(job.processes), "--map-by", f"ppr:{per_node}:node", "--bind-to", "none"]
+    distribution = ["--map-by", f"ppr:{job.processes_per_node}:node", "--bind-to", "none", "--hostfile", _HOSTFILE]
+    mpirun = ["mpirun", "-np", str(job.processes), *distribution, *exported]
     allow_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    launcher = pods.pod_template(
-        job,
-        target,
-        {
-            "name": CONTAINER,
-            **pods.image(target),
-            "command": [*mpirun, "--hostfile", _HOSTFILE, *exported, *map(pods.escape_variables, job.command)],
-            "env": pods.env({**environment, **allow_root}, job),
-            **pods.launcher_resources(),
-        },
-        measures=False,
-    )
-    worker = pods.pod_template(
-        job,
-        target,
-        {
-            "name": CONTAINER,
-            **pods.image(target),
-            **pods.resources(job, target),
-            **pods.worker_security(target),
-            **pods.mounts(),
-        },
-        measures=True,
-    )
+    container = {
+        "name": CONTAINER,
+        **pods.image(target),
+        "command": [*mpirun, *map(pods.escape_variables, job.command)],
+        "env": pods.env({**environment, **allow_root}, job),
+        **pods.launcher_resources(),
+    }
+    return pods.pod_template(job, target, container, measures=False)
+
+
+def _mpi_worker_template(job: Job, target: KubernetesTarget) -> Manifest:
+    """Template of the pods in which mpirun starts the processes. The operator adds the command, an sshd."""
+    container = {
+        "name": CONTAINER,
+        **pods.image(target),
+        **pods.resources(job, target),
+        **pods.worker_security(target),
+        **pods.mounts(),
+    }
+    return pods.pod_template(job, target, container, measures=True)
+
+
+def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
+    launcher, worker = _mpi_launcher_template(job, target), _mpi_worker_template(job, target)
     workload = {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
@@ -264,8 +265,13 @@ def _build_secret(job: Job, target: KubernetesTarget) -> Manifest:
 
 
 def _metadata(name: str, job: Job, target: KubernetesTarget, *, is_workload: bool = False) -> Manifest:
-    labels = pods.labels(job) | ({_QUEUE_LABEL: target.queue} if is_workload and target.queue else {})
-    return {"name": name} | ({"namespace": target.namespace} if target.namespace else {}) | {"labels": labels}
+    metadata: Manifest = {"name": name}
+    if target.namespace:
+        metadata["namespace"] = target.namespace
+    metadata["labels"] = pods.labels(job)
+    if is_workload and target.queue:
+        metadata["labels"] |= {_QUEUE_LABEL: target.queue}
+    return metadata
 
 
 def _with_field(manifest: Manifest, path: tuple[str, ...], value: object) -> Manifest:

@@ -31,11 +31,10 @@ def pod_template(
     job: Job, target: KubernetesTarget, container: Manifest, *, measures: bool, subdomain: str = ""
 ) -> Manifest:
     """Returns a pod template with this container. `measures` is false only for the launcher pod of an MPIJob."""
-    spec: Manifest = {} if target.kind == "mpijob" else {"restartPolicy": "Never"}  # an MPIJob sets it per replica type
-    spec |= {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-    }
+    spec: Manifest = {}
+    if target.kind != "mpijob":  # an MPIJob has a restart policy for each type of its replicas
+        spec["restartPolicy"] = "Never"
+    spec |= {"automountServiceAccountToken": False, "enableServiceLinks": False}
     if subdomain:
         spec["subdomain"] = subdomain
     if target.service_account:
@@ -48,10 +47,13 @@ def pod_template(
         spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if target.node_selector and measures:
         spec["nodeSelector"] = dict(target.node_selector)
-    if tolerations := _tolerations(target) if measures else target.tolerations:
+    tolerations = (*target.tolerations, *(_device_tolerations(target) if measures else ()))
+    if tolerations:
         spec["tolerations"] = [toleration.manifest() for toleration in tolerations]
     if measures and job.nodes > 1:
-        spec["affinity"] = _same_zone(job) | ({} if target.share_nodes else _one_pod_per_node(job, target))
+        spec["affinity"] = _same_zone(job)
+        if not target.share_nodes:
+            spec["affinity"] |= _one_pod_per_node(job, target)
     user = {} if target.run_as_user is None else {"runAsUser": target.run_as_user}
     spec["securityContext"] = user | {"runAsNonRoot": target.run_as_user != 0}
     spec["containers"] = [container]
@@ -61,21 +63,21 @@ def pod_template(
     return {"metadata": {"labels": labels(job)}, "spec": spec}
 
 
-def _tolerations(target: KubernetesTarget) -> tuple[Toleration, ...]:
-    """Tolerations of the target, and one for each requested device that has none.
+def _device_tolerations(target: KubernetesTarget) -> list[Toleration]:
+    """One toleration for each requested device for which the target has none.
 
     Nodes with devices often have a taint with the name of the resource, as Kubernetes' admission plugin
     ExtendedResourceToleration expects.
     """
     tolerated = {toleration.key for toleration in target.tolerations}
     devices = [name for name, _ in target.resources if "/" in name and name not in tolerated]
-    return (*target.tolerations, *(Toleration(name, effect="NoSchedule") for name in devices))
+    return [Toleration(name, effect="NoSchedule") for name in devices]
 
 
 def _same_zone(job: Job) -> Manifest:
     """Affinity that prefers nodes in one zone.
 
-    It is no requirement, because nodes without the label of a zone would then hold no pod. `--node-selector` requires.
+    A required zone would exclude nodes without the label of a zone. The user can require one with `--node-selector`.
     """
     term = {"topologyKey": _ZONE_LABEL, "labelSelector": {"matchLabels": {INSTANCE_LABEL: job.name}}}
     preference = {"weight": _ZONE_WEIGHT, "podAffinityTerm": term}
@@ -130,8 +132,11 @@ def resources(job: Job, target: KubernetesTarget) -> Manifest:
 
     Default requests are no limits: a CPU limit would throttle the ranks, and a memory limit could end them.
     """
-    limits = _without_zeros(dict(target.resources))
-    return {"resources": ({"limits": limits} if limits else {}) | {"requests": requests(job, target)}}
+    section: Manifest = {}
+    if limits := _without_zeros(dict(target.resources)):
+        section["limits"] = limits
+    section["requests"] = requests(job, target)
+    return {"resources": section}
 
 
 def launcher_resources() -> Manifest:
@@ -159,7 +164,9 @@ def security(target: KubernetesTarget) -> Manifest:
 
 def worker_security(target: KubernetesTarget) -> Manifest:
     """Security context of MPIJob workers. Drops no capability, because an sshd run by root needs the defaults."""
-    return {"securityContext": {"capabilities": {"add": list(target.capabilities)}}} if target.capabilities else {}
+    if not target.capabilities:
+        return {}
+    return {"securityContext": {"capabilities": {"add": list(target.capabilities)}}}
 
 
 def mounts() -> Manifest:

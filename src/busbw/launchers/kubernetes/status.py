@@ -113,8 +113,9 @@ def waiting_message(pods: Sequence[Pod], pod_count: int, events: Sequence[Event]
     parts = []
     missing_count = pod_count - len(pods)
     if missing_count > 0:
-        remark = _latest_warning(events, kinds={"Job", "JobSet", "MPIJob"})
-        parts.append(f"{missing_count} of {pod_count} pods not yet created" + (f" ({remark})" if remark else ""))
+        warning = _latest_warning(events, kinds={"Job", "JobSet", "MPIJob"})
+        reason_text = f" ({warning})" if warning else ""
+        parts.append(f"{missing_count} of {pod_count} pods not yet created{reason_text}")
     reasons = Counter(_pending_text(*_detailed_pending_reason(pod, events)) for pod in pods if is_pending(pod))
     parts.extend(f"{count} of {pod_count} pods pending ({text})" for text, count in reasons.items())
     return "; ".join(parts)
@@ -122,19 +123,21 @@ def waiting_message(pods: Sequence[Pod], pod_count: int, events: Sequence[Event]
 
 def find_problem(pods: Sequence[Pod], pod_count: int, events: Sequence[Event] = ()) -> PodProblem | None:
     """The first problem that probably does not resolve by itself, or None. Scheduling is left to `find_fit_problem`."""
-    for pod in pods:
-        reason, message = pending_reason(pod) if is_pending(pod) else ("", "")
+    pending = [pod for pod in pods if is_pending(pod)]
+    for pod in pending:
+        reason, message = pending_reason(pod)
         if reason in _PROBLEMS:
             remedy, is_certain = _PROBLEMS[reason]
             if "runAsNonRoot" in message:
                 remedy, is_certain = _ROOT_REMEDY, True
             return PodProblem(f"pod {pod.metadata.name}: {_reason_text(reason, message)}", remedy, is_certain)
     for event in _unresolved_events(events):
-        text, stage = _one_line(event.message or ""), f"{event.reason} with {len(pods)} pods"
+        text = _one_line(event.message or "")
+        stage = f"{event.reason} with {len(pods)} pods"  # a new pod is progress
         if event.reason == "FailedCreate" and len(pods) < pod_count:
             remedy = _POD_SECURITY_REMEDY if "PodSecurity" in text else _QUOTA_REMEDY
             return PodProblem(f"the cluster creates no pod: {text}", remedy, stage=stage)
-        if event.reason == "FailedMount" and any(is_pending(pod) for pod in pods):
+        if event.reason == "FailedMount" and pending:
             return PodProblem(
                 f"pod {event.involved_object.name}: {text}", "correct the volume in the message", stage=stage
             )
@@ -176,7 +179,9 @@ def find_fit_problem(
     fitting = [node for node in selected if _has_capacity(node.status.allocatable, requests)]
     if len(fitting) >= node_count:
         return None
-    selector_text = " with " + ", ".join(f"{name}={value}" for name, value in selector.items()) if selector else ""
+    selector_text = ""
+    if selector:
+        selector_text = " with " + ", ".join(f"{name}={value}" for name, value in selector.items())
     requests_text = " and ".join(f"{amount} {name}" for name, amount in requests.items()) or "what a pod requests"
     fitting_text = f"{len(fitting)} of the {len(selected)} nodes{selector_text} could ever hold {requests_text}"
     text = f"{fitting_text}, and {node_count} are needed (scheduler: {_one_line(scheduler_message)})"

@@ -133,7 +133,9 @@ def parse_toleration(text: str) -> Toleration:
     """
     body, colon, effect = text.partition(":")
     key, equals, value = body.partition("=")
-    if not key or (equals and not value) or (colon and effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute")):
+    lacks_value = bool(equals) and not value
+    has_unknown_effect = bool(colon) and effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute")
+    if not key or lacks_value or has_unknown_effect:
         raise UsageError(
             f'"{text}" is not a toleration',
             remedy="write KEY, KEY=VALUE or KEY=VALUE:EFFECT with NoSchedule, PreferNoSchedule or NoExecute",

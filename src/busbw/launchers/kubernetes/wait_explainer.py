@@ -13,7 +13,7 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 _NODE_LIST_INTERVAL_S = 30.0
 """Interval between lists of the cluster's nodes, which may be long."""
 _NO_POD_LIMIT_S = 10.0
-"""Time after which a workload without pods counts as one without a running operator."""
+"""Time after which a workload without pods shows that the operator of its kind does not run."""
 
 
 class WaitExplainer:
@@ -32,6 +32,7 @@ class WaitExplainer:
         self._no_pod_since_s: float | None = None
         self._next_node_list_s = 0.0
         self._fit_problem: status.PodProblem | None = None
+        """Problem according to the last list of the nodes."""
         self._may_list_nodes = True
         self._may_list_events = True
 
@@ -61,7 +62,8 @@ class WaitExplainer:
         if self._problem_since_s is None or problem.stage != self._stage:
             self._problem_since_s, self._stage = monotonic(), problem.stage
         pending_limit_s = self._target.pending_limit_s
-        if problem.is_certain or (pending_limit_s and monotonic() > self._problem_since_s + pending_limit_s):
+        is_limit_over = pending_limit_s > 0 and monotonic() > self._problem_since_s + pending_limit_s
+        if problem.is_certain or is_limit_over:
             raise BusbwError(problem.text, remedy=problem.remedy)
 
     def _find_operator_problem(self, pods: Sequence[objects.Pod]) -> status.PodProblem | None:
@@ -108,10 +110,9 @@ class WaitExplainer:
         """Events of one pending pod, and of the workload while pods are missing. Empty if listing is forbidden."""
         if not self._may_list_events:
             return ()
-        pending_names = [pod.metadata.name for pod in pods if status.is_pending(pod)]
-        names = pending_names[:1] + (
-            [self._job_manifests.workload["metadata"]["name"]] if len(pods) < self._job_manifests.pods else []
-        )
+        names = [pod.metadata.name for pod in pods if status.is_pending(pod)][:1]
+        if len(pods) < self._job_manifests.pods:
+            names.append(self._job_manifests.workload["metadata"]["name"])
         events: list[objects.Event] = []
         try:
             for name in names:

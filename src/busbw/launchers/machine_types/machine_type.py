@@ -159,8 +159,11 @@ class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True)
     def variables(self) -> dict[str, str]:
         """All environment variables of a process: environment, tuning, the topology file and the system's name."""
         variables = {variable.name: variable.value for variable in [*self.environment, *self.tuning]}
-        topology = {"NCCL_TOPO_FILE": self.topology_file.path} if self.topology_file else {}
-        return variables | topology | ({SYSTEM_VARIABLE: self.expectation} if self.expectation else {})
+        if self.topology_file:
+            variables["NCCL_TOPO_FILE"] = self.topology_file.path
+        if self.expectation:
+            variables[SYSTEM_VARIABLE] = self.expectation
+        return variables
 
 
 _REMEDY = "compare with a known type: `busbw launch machine-types NAME`"
@@ -172,10 +175,27 @@ def _checked_and_resolved(machine_type: MachineType, name: str) -> MachineType:
     Raises:
         UsageError: A source is unknown or unused, or a variable is set twice or reserved.
     """
+    resolved = _with_source_texts(machine_type, name)
+    variables = [variable.name for variable in [*machine_type.environment, *machine_type.tuning]]
+    if machine_type.topology_file:
+        variables.append("NCCL_TOPO_FILE")
+    if reserved := sorted(set(variables) & set(WORLD_VARIABLES)):
+        raise UsageError(f"{name}.toml sets {', '.join(reserved)}, which the launcher sets", remedy="remove it")
+    if twice := sorted({variable for variable in variables if variables.count(variable) > 1}):
+        raise UsageError(f"{name}.toml sets {', '.join(twice)} twice", remedy=_REMEDY)
+    return msgspec.convert(resolved | {"name": plain(name)}, MachineType)
+
+
+def _with_source_texts(machine_type: MachineType, name: str) -> dict[str, Any]:
+    """Returns the fields of a description, with the text of each source instead of its key.
+
+    Raises:
+        UsageError: A source is unknown or unused.
+    """
     used_sources: set[str] = set()
 
     def resolve(value: Any, path: str) -> Any:
-        """Resolves the sources in a value; `path` is its place in the file, such as "tuning[0]"."""
+        """Resolves the sources in a value. `path` is the place of the value in the file, such as "tuning[0]"."""
         if isinstance(value, list):
             return [resolve(element, f"{path}[{index}]") for index, element in enumerate(value)]
         if not isinstance(value, dict):
@@ -193,13 +213,7 @@ def _checked_and_resolved(machine_type: MachineType, name: str) -> MachineType:
     resolved = {key: value if key == "sources" else resolve(value, key) for key, value in fields.items()}
     if unused := sorted(machine_type.sources.keys() - used_sources):
         raise UsageError(f"{name}.toml: no value uses the source {', '.join(unused)}", remedy=_REMEDY)
-    variables = [variable.name for variable in [*machine_type.environment, *machine_type.tuning]]
-    variables += ["NCCL_TOPO_FILE"] if machine_type.topology_file else []
-    if reserved := sorted(set(variables) & set(WORLD_VARIABLES)):
-        raise UsageError(f"{name}.toml sets {', '.join(reserved)}, which the launcher sets", remedy="remove it")
-    if twice := sorted({variable for variable in variables if variables.count(variable) > 1}):
-        raise UsageError(f"{name}.toml sets {', '.join(twice)} twice", remedy=_REMEDY)
-    return msgspec.convert(resolved | {"name": plain(name)}, MachineType)
+    return resolved
 
 
 def _remedy_unknown(known: list[str]) -> str:

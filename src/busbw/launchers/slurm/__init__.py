@@ -32,6 +32,7 @@ JOB_FILE = "job.json"
 FOLDERS = "busbw-slurm"
 """Default parent of the job folders."""
 MAX_STEPS = 10_000
+"""Maximum number of steps of a job."""
 _CLUSTER_VARIABLES = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
 """Slurm variables that select the cluster and do not belong to a job."""
 _REMOVED_DEFAULTS = tuple(
@@ -57,9 +58,8 @@ class SlurmPlan(LaunchPlan):
     """Number of steps that the job runs in sequence."""
     step: int = 1
     """Step that `submit` waits for, from 1. `submit` of step 1 also starts the job."""
-
     pending_limit_s: int = DEFAULT_PENDING_LIMIT_S
-    """Time limit of a start problem that only a change of the partition resolves; 0: none."""
+    """How long a start problem may last that only a change of the partition resolves. 0: no limit."""
 
     def with_step(self, step: int) -> "SlurmPlan":
         """Returns the plan for another step of the same job."""
@@ -108,7 +108,7 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
     Args:
         plan: The job and the step.
         callbacks: Receive the output.
-        unread: The step is appended to this list if its files may contain more than was read.
+        unread: The step is appended to this list if its files may contain more output than was read.
 
     Raises:
         BusbwError: Slurm rejects the job, the job can never start, or the program did not start.
@@ -161,12 +161,12 @@ def start(plan: SlurmPlan) -> str:
 def _is_exported(name: str) -> bool:
     """True if a variable is exported to the batch job.
 
-    Variables of another job are not exported: neither busbw's nor those of an allocation around this shell. This also
-    keeps tokens out of Slurm's copy of the environment. `_REMOVED_DEFAULTS` are not exported either.
+    Variables that belong to another job are not exported: those of busbw, and those of an allocation around this shell.
+    This also keeps tokens out of Slurm's copy of the environment.
     """
-    return name not in (*WORLD_VARIABLES, *_REMOVED_DEFAULTS) and (
-        not name.startswith("SLURM_") or name in _CLUSTER_VARIABLES
-    )
+    if name in WORLD_VARIABLES or name in _REMOVED_DEFAULTS:
+        return False
+    return name in _CLUSTER_VARIABLES or not name.startswith("SLURM_")
 
 
 def load_submitted(folder: Path) -> SlurmPlan:
@@ -195,7 +195,7 @@ class _JobFile(msgspec.Struct):
 
 
 def cancel(plan: SlurmPlan) -> str:
-    """Cancels a submitted batch job. Returns the error. Empty on success, or without a batch job."""
+    """Cancels a submitted batch job and returns the error. Empty on success, or if the plan has no batch job."""
     if plan.folder is None:
         return ""
     return commands.cancel(plan.job or load_submitted(plan.folder).job)

@@ -39,8 +39,8 @@ class Allocation:
         job = next((environment[name] for name in _JOB_ID_VARIABLES if environment.get(name)), "")
         if not job:
             return cls()
-
-        if (components := _read_number(environment, "SLURM_HET_SIZE")) > 1:
+        components = _read_number(environment, "SLURM_HET_SIZE")
+        if components > 1:
             raise UsageError(
                 f"the allocation {job} has {components} components (SLURM_HET_SIZE={components}), "
                 "but only one can be measured",

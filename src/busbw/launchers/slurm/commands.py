@@ -42,9 +42,9 @@ def submit(command_line: Sequence[str], environment: Mapping[str, str], *, name:
         result = _run(command_line, environment)
     except SlurmUnreachableError as error:
         cancel_error = cancel_named(name)
-        outcome = (
-            f"job {name} may wait or run: {cancel_error}" if cancel_error else f"job {name} is canceled if it exists"
-        )
+        outcome = f"job {name} is canceled if it exists"
+        if cancel_error:
+            outcome = f"job {name} may wait or run: {cancel_error}"
         raise SlurmUnreachableError(
             f"{error.problem}; {outcome}", remedy=f"if the job appears later: scancel --name={name}"
         ) from error
@@ -115,7 +115,8 @@ def nodes_down(node_list: str) -> tuple[str, ...]:
         does_respond = not state.endswith("*")
         if state.rstrip(_STATE_SUFFIXES) not in _HEALTHY_STATES or not does_respond:
             shown_state = state.rstrip("*")  # keeps the suffixes for power and reboot, which are evidence
-            failed.append(f"{name} is {shown_state}" + (f": {reason}" if reason not in {"", "none"} else ""))
+            reason_text = "" if reason in {"", "none"} else f": {reason}"
+            failed.append(f"{name} is {shown_state}{reason_text}")
     return tuple(failed)
 
 

@@ -22,7 +22,7 @@ class NodesNotStartedError(BusbwError):
     def __init__(self, problem: str, *, remedy: str, reasons: Mapping[str, str]) -> None:
         super().__init__(problem, remedy=remedy)
         self.reasons = reasons
-        """Reason of each such node, by its name."""
+        """Reason by the name of the node."""
 
 
 class _EndRecord(msgspec.Struct, tag_field="kind", tag="end"):

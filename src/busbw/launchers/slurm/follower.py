@@ -23,16 +23,15 @@ from busbw.termination_signals import SignalLog
 _POLL_S = 0.2
 """Interval between reads of the output files."""
 _FIRST_QUERY_INTERVAL_S = 0.5
+"""First interval between status queries. The interval grows, because all users share the cluster's controller."""
 _QUERY_INTERVAL_GROWTH = 1.3
 _MAX_QUERY_INTERVAL_S = 15.0
-"""First interval between status queries, its growth factor, and its maximum. It grows because all users share the
-cluster's controller."""
 _SLURM_SILENCE_LIMIT_S = 600.0
 """How long Slurm may not answer."""
 _FOLDER_DELAY_S = 75.0
 """How long a shared folder may take to show files of a job that has ended. By default NFS caches folders up to 60 s."""
 _SHORT_FOLDER_DELAY_S = 3.0
-"""The same limit if Slurm or an interrupt ended the job, so that its exit code file may never appear."""
+"""`_FOLDER_DELAY_S` if Slurm or an interrupt ended the job. Its exit code file may then never appear."""
 _MAX_INTERRUPTS = 3
 """Number of interrupts after which this program ends although Slurm does not answer."""
 
@@ -84,7 +83,7 @@ class Follower:
         try:
             return self._follow(received)
         except BrokenPipeError:  # the reader of our output closed
-            self._cancel_until_gone(received)
+            self._cancel_until_accepted(received)
             return ExitCode.OUTPUT_CLOSED
 
     def _follow(self, received: SignalLog) -> int:
@@ -94,11 +93,8 @@ class Follower:
                 raise DetachedError
             received_count = len(received)
             if received_count > handled_count:
-                if self._output.line_count:  # output proves that the job runs, before the next status query does
-                    self._cancellation.is_running = True
-                self._cancellation.interrupt()
-                handled_count = received_count  # a signal that arrived during interrupt() is handled next
-                self._query_at_s, self._query_interval_s = 0.0, _FIRST_QUERY_INTERVAL_S
+                self._interrupt()
+                handled_count = received_count  # a signal that arrived during the interrupt is handled next
             self._cancellation.retry_if_due()
             if self._cancellation.slurm_error and len(received) >= _MAX_INTERRUPTS:
                 raise commands.SlurmUnreachableError(
@@ -115,11 +111,18 @@ class Follower:
                     return self._interrupt_exit_code(received) or exit_code
             received.wait(_POLL_S)
 
-    def _cancel_until_gone(self, received: SignalLog) -> None:
+    def _interrupt(self) -> None:
+        """Interrupts or cancels the job, and queries its status soon."""
+        if self._output.line_count:  # output proves that the job runs, before the next status query does
+            self._cancellation.is_running = True
+        self._cancellation.interrupt()
+        self._query_at_s, self._query_interval_s = 0.0, _FIRST_QUERY_INTERVAL_S
+
+    def _cancel_until_accepted(self, received: SignalLog) -> None:
         """Cancels the job, with retries until Slurm accepts, a signal arrives or the limit passes."""
         received_before = len(received)
         end_s = monotonic() + _SLURM_SILENCE_LIMIT_S
-        while commands.cancel(self._job):
+        while commands.cancel(self._job):  # an error
             if len(received) > received_before or monotonic() > end_s:
                 self.is_complete = False
                 return
@@ -206,7 +209,7 @@ class Follower:
 
     def _folder_delay_s(self, status: JobStatus | None, *, was_interrupted: bool) -> float:
         if status is not None and not status.node_list:
-            return 0.0  # it never ran
+            return 0.0  # the job never ran
         return _SHORT_FOLDER_DELAY_S if was_interrupted or self._was_ended_from_outside(status) else _FOLDER_DELAY_S
 
     def _was_ended_from_outside(self, status: JobStatus | None) -> bool:
@@ -237,7 +240,9 @@ class Follower:
         failed_nodes = commands.nodes_down(status.node_list) if status else ()
         self._output.print_error(ended_message(self._job, status, failed_nodes))
         self._print_batch_log()
-        return ExitCode.RANK_LOST if self._output.recorded_exit_code is None else self._output.recorded_exit_code
+        if self._output.recorded_exit_code is not None:
+            return self._output.recorded_exit_code
+        return ExitCode.RANK_LOST
 
     def _print_batch_log(self) -> None:
         """Prints the end of the batch script's log, where Slurm writes why it ended a job."""

@@ -24,10 +24,10 @@ def parse_hostlist(text: str) -> list[str]:
 
 
 def expand_hostlist(text: str) -> Iterator[str]:
-    """Yields the names of a host list one by one, because a short one may stand for any number.
+    """Yields the names of a host list one by one, because a short list may stand for any number of names.
 
     Raises:
-        ValueError: A bracket is open, or a range has other ends than numbers.
+        ValueError: A bracket is open, or an end of a range is no number.
     """
     for name in _split_outside_brackets(text):
         yield from _expand_brackets(name)

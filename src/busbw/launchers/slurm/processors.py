@@ -31,7 +31,8 @@ def min_processors(nodes: str, partitions: str, options: Sequence[str]) -> int |
     node_fields = (dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", line)) for line in nodes.splitlines())
     counts = [_processor_count(fields) for fields in node_fields if fields.get("NodeName") in allowed]
     known_counts = [count for count in counts if count is not None]
-    return min(known_counts) if known_counts and len(known_counts) == len(counts) else None
+    is_one_unknown = len(known_counts) < len(counts)
+    return None if is_one_unknown else min(known_counts, default=None)
 
 
 def _option_value(options: Sequence[str], name: str, letter: str) -> str:

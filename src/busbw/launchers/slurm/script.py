@@ -92,21 +92,24 @@ class SlurmTarget:
 
     def without_nodes(self, nodes: Collection[str]) -> "SlurmTarget":
         """Returns the target without these nodes."""
-        named, excluded, others = [], [*nodes], []
+        remaining_nodes: list[str] = []
+        excluded = [*nodes]
+        options: list[str] = []
         for option in self.step_options if self.in_allocation else self.job_options:
-            match option.partition("="):
-                case ("--nodelist", _, value):
-                    named += [node for node in parse_hostlist(value) if node not in nodes]
-                case ("--exclude", _, value):
-                    excluded.append(value)
-                case _:
-                    others.append(option)
-        others += [f"--nodelist={','.join(named)}"] if named else []
-        options = (*others, f"--exclude={','.join(excluded)}")
+            name, _, value = option.partition("=")
+            if name == "--nodelist":
+                remaining_nodes += [node for node in parse_hostlist(value) if node not in nodes]
+            elif name == "--exclude":
+                excluded.append(value)
+            else:
+                options.append(option)
+        if remaining_nodes:
+            options.append(f"--nodelist={','.join(remaining_nodes)}")
+        options.append(f"--exclude={','.join(excluded)}")
         hosts = tuple(host for host in self.hosts if host.name not in nodes)
         if self.in_allocation:
-            return replace(self, hosts=hosts, step_options=options)
-        return replace(self, hosts=hosts, job_options=options)
+            return replace(self, hosts=hosts, step_options=tuple(options))
+        return replace(self, hosts=hosts, job_options=tuple(options))
 
 
 def collective_of(job: Job) -> str:
@@ -143,11 +146,6 @@ def _sbatch_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     return (*job_options(job, target), "--no-requeue", f"--output={log}")
 
 
-def _export_options(target: SlurmTarget) -> tuple[str, ...]:
-    """The user's --export options."""
-    return tuple(option for option in target.job_options if option_name(option) == "--export")
-
-
 def node_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options for the numbers of nodes and processes."""
     if target.hosts:
@@ -177,14 +175,16 @@ def job_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
 def step_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options of a step, started by the batch script or from this machine."""
     machine_type_options = [entry.option for entry in job.machine_type.slurm_step] if job.machine_type else []
-    distribution = ["--distribution=arbitrary"] if target.has_order else []
+    distribution = ["--distribution=arbitrary"] if target.has_order else []  # processes follow the host file
     container = []
     if target.container_image:
         container.append(f"--container-image={target.container_image}")
-        container += [f"--container-mounts={target.container_mounts}"] if target.container_mounts else []
-    # After a lost rank the others report it and end by themselves, so Slurm must not kill them for 30 s. A search
-    # continues without it, so Slurm must not kill them at all (0).
-    wait = f"--wait={0 if job.tolerates_losses else 30}"
+        if target.container_mounts:
+            container.append(f"--container-mounts={target.container_mounts}")
+    # After a process ends, the others report the loss and end by themselves. Slurm kills them only 30 s later. A search
+    # continues without the lost process, so Slurm never kills the others (0).
+    kill_delay_s = 0 if job.tolerates_losses else 30
+    wait = f"--wait={kill_delay_s}"
     options = [f"--mpi={target.mpi}", EXPORT, "--kill-on-bad-exit=0", wait, "--cpu-bind=none"]
     return merge_options([*options, *distribution, *machine_type_options, *container, *target.step_options])
 
@@ -196,7 +196,7 @@ def srun_command(job: Job, target: SlurmTarget) -> tuple[str, ...]:
         options = (f"--job-name={job.name}", *node_options(job, target), *overlap, *step_options(job, target))
     else:
         options_of_step = step_options(job, target)
-        if _export_options(target):  # they override ours
+        if any(option_name(option) == "--export" for option in target.job_options):  # the user's option overrides ours
             options_of_step = tuple(option for option in options_of_step if option != EXPORT)
         options = (*job_options(job, target), *options_of_step)
     if target.hosts:  # the host file defines the nodes
@@ -242,7 +242,7 @@ def batch_script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slu
         "",
         *_folder_lines(job, target),
         "",
-        f"unset {' '.join(name for name in WORLD_VARIABLES if name != 'BUSBW_TOKEN')} {' '.join(OUTPUT_VARIABLES)}",
+        f"unset {' '.join([*(name for name in WORLD_VARIABLES if name != 'BUSBW_TOKEN'), *OUTPUT_VARIABLES])}",
         *(f"export {name}={shlex.quote(value)}" for name, value in process_variables(job, target).items()),
         *_secret_lines(job),
         "# The token is created here, so it is in no file and not in the scheduler. srun exports it to the processes.",
@@ -256,16 +256,20 @@ def batch_script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slu
 
 
 def _title(job: Job, target: SlurmTarget) -> str:
-    nodes = len(target.hosts) or job.nodes
-    per_node = "as the host file says" if target.hosts else f"with {job.processes_per_node} on each"
-    count = process_count(target.hosts) if target.hosts else job.processes
+    nodes, count, per_node = job.nodes, job.processes, f"with {job.processes_per_node} on each"
+    if target.hosts:
+        nodes, count, per_node = len(target.hosts), process_count(target.hosts), "as the host file says"
     processes = count_text(count, "process", "processes")
     return f"{Path(job.program).name} on {count_text(nodes, 'node')}, {processes} {per_node}"
 
 
 def _quote_option(option: str) -> str:
     """Quotes an option for an #SBATCH line, where unquoted values end at a blank."""
-    return option if re.fullmatch(r"[^\s\"'\\#]+", option) else '"' + re.sub(r'(["\\])', r"\\\1", option) + '"'
+    needs_no_quotes = re.fullmatch(r"[^\s\"'\\#]+", option)
+    if needs_no_quotes:
+        return option
+    escaped = re.sub(r'(["\\])', r"\\\1", option)
+    return f'"{escaped}"'
 
 
 def _folder_lines(job: Job, target: SlurmTarget) -> list[str]:
@@ -320,7 +324,7 @@ def _step_lines(job: Job, target: SlurmTarget) -> list[str]:
     ]
     if target.standalone:  # copies the table, without record lines, to the job's log
         loop_lines.append('  grep -v "^{" "$folder/$name.out"; cat "$folder/$name.err" >&2')
-    # Later steps can succeed after wrong data (1) or too low bandwidth (5), but not after other errors.
+    # The loop continues after success (0), wrong data (1) and too low bandwidth (5). Other errors would repeat.
     return [
         "first=0",
         f"for step in {' '.join(str(step) for step in range(1, target.steps + 1))}; do",

@@ -24,7 +24,7 @@ from busbw.launchers.slurm.status import waiting_message
 _QUEUED = re.compile(rb"job (\d+) queued")
 _QUERY_INTERVAL_S = 5.0
 _ORDERLY_END_LIMIT_S = 10.0
-"""How long srun may run in the stage INTERRUPTED, and again in the stage CANCELED, before the next stage begins."""
+"""How long srun may run in each of the stages INTERRUPTED and CANCELED before the next stage begins."""
 
 
 def run_srun(
@@ -122,11 +122,11 @@ class _Stage(IntEnum):
 
     RUNNING = 0
     INTERRUPTED = 1
-    """The ranks are interrupted: by srun if they run, otherwise by Slurm. Slurm cancels a queued job."""
+    """srun interrupts the ranks if they run. Otherwise Slurm interrupts the step, or cancels the queued job."""
     CANCELED = 2
-    """Slurm cancels the step, because srun still runs at the end of the stage before."""
+    """Slurm cancels the step, because srun still runs at the end of the stage INTERRUPTED."""
     SRUN_ENDING = 3
-    """srun is ended: at the end of the stage before, or at once if Slurm cannot end the step."""
+    """srun is ended: at the end of the stage CANCELED, or at once if Slurm cannot end the step."""
 
 
 class _EarlyEnd:
@@ -135,7 +135,7 @@ class _EarlyEnd:
     def __init__(
         self, name: str, callbacks: LaunchCallbacks, output: StepOutput, queued_job: Callable[[], str]
     ) -> None:
-        """Waits for an interrupt.
+        """Creates the state of a run without an interrupt.
 
         Args:
             name: Name of the job or step.

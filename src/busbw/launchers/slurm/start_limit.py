@@ -8,7 +8,7 @@ from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.status import JobStatus, find_start_problem
 
 DEFAULT_PENDING_LIMIT_S = 300
-"""Time that a problem may last which only a change of the partition resolves. A drained node may come back."""
+"""How long a problem may last that only a change of the partition resolves, such as the return of a drained node."""
 
 
 class StartLimit:
@@ -32,8 +32,12 @@ class StartLimit:
             return
         if self._problem_since_s is None:
             self._problem_since_s = self._now_s()
-        is_over = 0 < self._pending_limit_s <= self._now_s() - self._problem_since_s
-        if not (problem.is_certain or is_over) or commands.cancel(job):
+        has_limit = self._pending_limit_s > 0
+        is_limit_over = has_limit and self._now_s() - self._problem_since_s >= self._pending_limit_s
+        if not problem.is_certain and not is_limit_over:
+            return
+        cancel_error = commands.cancel(job)
+        if cancel_error:
             return
         if problem.is_certain:
             raise BusbwError(f"job {job} can never start and was canceled: {problem.text}", remedy=problem.remedy)

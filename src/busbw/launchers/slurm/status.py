@@ -80,8 +80,7 @@ class _ReasonText:
 
 
 Outlook = Literal["waits", "needs_partition_change", "never_starts"]
-"""Outlook of a pending job: it starts if it waits, only if the partition's nodes or limits change, or never."""
-
+"""Outlook of a pending job: it starts after a wait, only if the partition's nodes or limits change, or never."""
 
 _REASONS = {
     "Resources": _ReasonText("its nodes are in use"),
@@ -141,11 +140,16 @@ def waiting_message(job: str, status: JobStatus) -> str:
         return f"job {job} has {status.node_list or 'its nodes'}, which are being prepared (CONFIGURING)"
     nodes = "a node" if status.nodes in {"", "1"} else f"{status.nodes} nodes"
     text = f"job {job} waits for {nodes}"
-    reason = status.reason or (status.state if status.state != "PENDING" else "")
+    reason = status.reason
+    if not reason and status.state != "PENDING":
+        reason = status.state
     if reason:
         explained = _explain_reason(reason)
-        text += f": {reason}" + (f" ({explained.explanation})" if explained.explanation else "")
-        text += f"; {explained.remedy.format(job=job)}" if explained.remedy else ""
+        text += f": {reason}"
+        if explained.explanation:
+            text += f" ({explained.explanation})"
+        if explained.remedy:
+            text += f"; {explained.remedy.format(job=job)}"
     if status.expected_start:
         text += f", expected to start {status.expected_start.replace('T', ' ')[:16]}"
     return text

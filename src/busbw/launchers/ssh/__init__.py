@@ -1,7 +1,8 @@
 """Starts the job on hosts over ssh. The hosts need only the engine's programs.
 
-Each host has one connection: ssh runs a script (`scripts.start`) that starts the processes of this host and ends with
-the exit code of the first failed one. A broken connection counts as a lost rank. `preflight` checks the hosts before.
+Each host has one connection: ssh runs a script (`scripts.start`) that starts the processes of this host. The script
+ends with the exit code of the first failed process. A broken connection counts as a lost rank. Before,
+`preflight` checks the hosts.
 """
 
 from collections.abc import Sequence
@@ -61,39 +62,33 @@ class SshPlan(LaunchPlan):
 
     def text(self) -> str:
         """The copies, the checks and the commands in shell syntax."""
-        copies = "".join(f"{command.text()}\n" for command in self.copies)
-        checks = "\n".join(check.text() for check in self.checks)
-        copy_text = f"# copy of the program to every host:\n{copies}" if copies else ""
-        return f"{copy_text}# check of every host:\n{checks}\n# the job:\n{super().text()}"
+        lines = []
+        if self.copies:
+            lines += ["# copy of the program to every host:", *(command.text() for command in self.copies)]
+        lines += ["# check of every host:", *(check.text() for check in self.checks)]
+        return "\n".join([*lines, "# the job:", super().text()])
 
 
 def render(job: Job, target: SshTarget) -> SshPlan:
     """Returns one command for each host, which reads its script and the token from stdin."""
-    programs = target.programs or (str(job.program),)
-    shared = job.shared_variables(
-        store=f"tcp://{in_url(target.root_address)}:{target.port}", processes=process_count(target.hosts)
-    )
-    if (extra_hosts := len(target.hosts) - preflight.MAX_CONNECTING) > 0:
-        # The time limit of process 0 begins while ssh still connects to other hosts, MAX_CONNECTING at a time.
-        shared = {_JOIN_TIMEOUT_VARIABLE: str(_DEFAULT_JOIN_TIMEOUT_S + extra_hosts), **shared}
-    has_equal_hosts = len({host.processes for host in target.hosts}) == 1
-    if job.tolerates_losses and has_equal_hosts:  # process 0 names the hosts of processes that it never meets
-        shared["BUSBW_HOSTS"] = ",".join(host.address for host in target.hosts)
+    shared = _shared_variables(job, target)
     commands, checks, copies, removals = [], [], [], []
-    first_process = 0  # on the current host
+    first_process = 0  # number of the first process on the current host
     for node, host in enumerate(target.hosts):
         per_process = [
             process_variables(first_process + local, node=node, local=local, local_size=host.processes)
             for local in range(host.processes)
         ]
         ssh_command = remote_command(target.ssh, host)
-        folder, host_programs = "", programs
+        programs, copy_folder = target.programs or (str(job.program),), ""
         if target.copy:
-            folder = target.copy.folder(job.name, node)
-            host_programs = (f"{folder}/{PurePath(job.program).name}",)
-            copies.append(program_copy.copy_command(ssh_command[:-1], target.copy, host_programs[0], host.name))
-            removals.append(program_copy.removal_command(ssh_command[:-1], folder, host.name))
-        script = scripts.start(host_programs, job.command[1:], shared, per_process, remove=folder)
+            copy_folder = target.copy.folder(job.name, node)
+            copied_program = f"{copy_folder}/{PurePath(job.program).name}"
+            programs = (copied_program,)
+            *ssh_and_host, _ = ssh_command  # these commands run without READ_SCRIPT
+            copies.append(program_copy.copy_command(ssh_and_host, target.copy, copied_program, host.name))
+            removals.append(program_copy.removal_command(ssh_and_host, copy_folder, host.name))
+        script = scripts.start(programs, job.command[1:], shared, per_process, remove=copy_folder)
         commands.append(
             Command(
                 ssh_command,
@@ -102,7 +97,7 @@ def render(job: Job, target: SshTarget) -> SshPlan:
                 interrupt=scripts.INTERRUPT,
             )
         )
-        checks.append(Command(ssh_command, stdin=scripts.preflight(host_programs), process=host.name))
+        checks.append(Command(ssh_command, stdin=scripts.preflight(programs), process=host.name))
         first_process += host.processes
     return SshPlan(
         tuple(commands),
@@ -112,6 +107,21 @@ def render(job: Job, target: SshTarget) -> SshPlan:
         copies=tuple(copies),
         cleanup=tuple(removals),
     )
+
+
+def _shared_variables(job: Job, target: SshTarget) -> dict[str, str]:
+    """Returns the variables that are equal in all processes, without the token."""
+    shared = job.shared_variables(
+        store=f"tcp://{in_url(target.root_address)}:{target.port}", processes=process_count(target.hosts)
+    )
+    extra_hosts = len(target.hosts) - preflight.MAX_CONNECTING
+    if extra_hosts > 0:
+        # The time limit of process 0 begins while ssh still connects to other hosts, MAX_CONNECTING at a time.
+        shared = {_JOIN_TIMEOUT_VARIABLE: str(_DEFAULT_JOIN_TIMEOUT_S + extra_hosts), **shared}
+    has_equal_hosts = len({host.processes for host in target.hosts}) == 1
+    if job.tolerates_losses and has_equal_hosts:  # process 0 names the hosts of processes that never join
+        shared["BUSBW_HOSTS"] = ",".join(host.address for host in target.hosts)
+    return shared
 
 
 def remote_command(ssh: Sequence[str], host: HostSlots) -> tuple[str, ...]:
@@ -160,7 +170,7 @@ def _run_job(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
 
 
 def _with_lost_connection(host: str, status: ExitStatus, callbacks: LaunchCallbacks) -> ExitStatus:
-    """Reports a broken connection, and maps its exit code to RANK_LOST. ssh may have printed the reason."""
+    """Reports a broken connection, and replaces ssh's exit code by RANK_LOST. ssh may have printed the reason."""
     if status.code != SSH_FAILED or status.was_terminated:
         return status
     if callbacks.on_error:

@@ -35,7 +35,7 @@ _CONNECTION_REMEDIES = (
         "check the sshd log of the host or bastion: MaxStartups may be below 8",
     ),
 )
-"""Patterns in messages of ssh, and the remedy for each."""
+"""Patterns in messages of ssh, and the remedy for each. HOST stands for the host's name."""
 
 
 @dataclass(frozen=True)
@@ -117,16 +117,7 @@ def _raise_interrupted() -> None:
 def require_ready(results: Sequence[HostCheck]) -> None:
     """Raises HostsNotReadyError if a host is not ready, and BusbwError if two hosts have different versions."""
     if failed := [result for result in results if result.problem]:
-        first = failed[0]
-        same_reason_hosts = [
-            result.host for result in failed if (result.problem, result.remedy) == (first.problem, first.remedy)
-        ]
-        hosts = names_text(same_reason_hosts, _MAX_NAMED_HOSTS)
-        other_count = len(failed) - len(same_reason_hosts)
-        others = f" (and {count_text(other_count, 'host')} for other reasons)" if other_count else ""
-        raise HostsNotReadyError(
-            f"{hosts}: {first.problem}{others}", remedy=first.remedy.replace("HOST", first.host), failed=failed
-        )
+        raise _not_ready_error(failed)
     reference = results[0]
     for result in results[1:]:
         if result.versions != reference.versions:
@@ -135,6 +126,19 @@ def require_ready(results: Sequence[HostCheck]) -> None:
                 f"{reference.host} has {expected} and {result.host} has {different}",
                 remedy="install the same version on all hosts, or set --program-path",
             )
+
+
+def _not_ready_error(failed: Sequence[HostCheck]) -> HostsNotReadyError:
+    """Returns the error with the first problem, the hosts that have this problem, and the number of other hosts."""
+    first = failed[0]
+    hosts = [result.host for result in failed if (result.problem, result.remedy) == (first.problem, first.remedy)]
+    other_count = len(failed) - len(hosts)
+    others = f" (and {count_text(other_count, 'host')} for other reasons)" if other_count else ""
+    return HostsNotReadyError(
+        f"{names_text(hosts, _MAX_NAMED_HOSTS)}: {first.problem}{others}",
+        remedy=first.remedy.replace("HOST", first.host),
+        failed=failed,
+    )
 
 
 def _first_difference(expected: Sequence[str], actual: Sequence[str]) -> tuple[str, str]:
@@ -156,6 +160,7 @@ def parse_check(host: str, status: ExitStatus, lines: Sequence[str]) -> HostChec
     if unreached := connection_problem(host, status, output, _LIMIT_S):
         return unreached
     mark_index = next(index for index, line in enumerate(output) if scripts.is_mark(line))
+    # The script prints "program PATH", then the lines of `--version`.
     program, *versions = output[mark_index + 1 :] or [""]
     if status.code == shell.PROGRAM_MISSING and not program.startswith("program "):
         problem = "the program is neither at its path on this machine nor in the PATH"
@@ -184,8 +189,9 @@ def connection_problem(host: str, status: ExitStatus, output: Sequence[str], lim
     if any(map(scripts.is_mark, output)):
         return None
     for pattern, remedy in _CONNECTION_REMEDIES:
-        if line := next((line for line in output if re.search(pattern, line)), ""):
-            return HostCheck(host, f"ssh cannot connect ({line})", remedy)
+        for line in output:
+            if re.search(pattern, line):
+                return HostCheck(host, f"ssh cannot connect ({line})", remedy)
     last = output[-1] if output else f"exit code {status.code}, without a message"
     return HostCheck(
         host, f"ssh cannot start a shell there ({last})", "run `ssh HOST /bin/sh` by hand and fix its error"

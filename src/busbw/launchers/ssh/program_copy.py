@@ -72,7 +72,7 @@ def copy_command(ssh_command: Sequence[str], copy: ProgramCopy, path: str, host:
             f'{{ [ "$1" = {copy.sha256} ] || {{ echo the copy has another checksum; false; }}; }}',
         ]
     )
-    # No secret is here, so it may be on the command line. The quoting works in sh, csh and fish.
+    # The steps contain no secret, so they may be on the command line. The quoting works in sh, csh and fish.
     remote = f"exec /bin/sh -c 'exec 1>&2; echo; echo {scripts.MARK}; {steps}'"
     return Command(("/bin/sh", "-c", 'exec "$@" <"$0"', str(copy.source), *ssh_command, remote), process=host)
 
@@ -86,9 +86,9 @@ def removal_command(ssh_command: Sequence[str], folder: str, host: str) -> Comma
 def copies_on_hosts(
     copies: Sequence[Command], removals: Sequence[Command], callbacks: LaunchCallbacks
 ) -> Iterator[None]:
-    """Copies the program to all hosts, several at a time, and removes it at the end of the context.
+    """Copies the program to all hosts, several at a time, and removes the copies at the end of the context.
 
-    It is removed from the hosts on which the copy began, also if the copy or the context failed.
+    A copy is removed from each host on which the copying began, also if the copying or the context failed.
 
     Raises:
         BusbwError: A host cannot be reached, or the copy failed or differs.
@@ -122,7 +122,7 @@ def _parse_copy(host: str, status: ExitStatus, lines: Sequence[str]) -> prefligh
         return unreached
     if not status.code:
         return preflight.HostCheck(host)
-    last = output[-1] if not scripts.is_mark(output[-1]) else f"exit code {status.code}"
+    reason = f"exit code {status.code}" if scripts.is_mark(output[-1]) else output[-1]
     return preflight.HostCheck(
-        host, f"cannot copy the program ({last})", "choose a writable folder with --copy-to, or install busbw there"
+        host, f"cannot copy the program ({reason})", "choose a writable folder with --copy-to, or install busbw there"
     )

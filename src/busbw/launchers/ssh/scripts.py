@@ -67,6 +67,7 @@ def start(
         remove: Folder to remove after the processes, also if the connection was lost. Empty: none.
     """
     program_command = " ".join(['"$program"', *map(shlex.quote, arguments)])
+    # The watcher, a subshell in the background, reads stdin (as descriptor 3) and interrupts or kills the processes.
     lines = [
         "IFS= read -r BUSBW_TOKEN || exit 1",
         _PRINT_MARK,

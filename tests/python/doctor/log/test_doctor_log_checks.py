@@ -220,6 +220,18 @@ def test_consequences_come_last(tmp_path: Path) -> None:
     assert names == ["log-link-down", "log-rdma-timeout", "log-peer-closed"]
 
 
+def test_the_evidence_shows_the_first_messages_of_the_first_hosts(tmp_path: Path) -> None:
+    hosts = ["node2", "node0", "node3", "node1", "node2"]
+    warnings = [
+        f"{host}:1000:3000 [0] misc/socket.cc:500 NCCL WARN Connect to 10.0.0.{index} failed"
+        for index, host in enumerate(hosts)
+    ]
+    result = examine(tmp_path, [*FOUR_NODES, *warnings])
+    (finding,) = [each for each in result.findings if each.check == "log-connect"]
+    assert finding.subject == "node2"
+    assert [each.value.partition(":")[0] for each in finding.evidence] == ["node2", "node0", "node3"]
+
+
 def test_a_log_tells_the_traits_on_which_variables_depend() -> None:
     traits = {trait for row in HARMFUL_VALUES for trait in row.traits.split(", ") if trait}
     assert traits - set(TRAITS) <= {"virtual machine", "no nvidia_peermem"}

@@ -39,7 +39,7 @@ def test_the_limit_holds_with_inherited_pipes(
     pid_path = tmp_path / "child"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("FAKE_CHILD", str(pid_path))
-    monkeypatch.setattr(kubectl, "_LIMIT_S", 1.5)
+    monkeypatch.setattr(kubectl, "_CALL_LIMIT_S", 1.5)
     child = 0
 
     def wait_for_child(_verb: str, _elapsed_s: float) -> None:

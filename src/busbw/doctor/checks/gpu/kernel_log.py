@@ -7,8 +7,8 @@ from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check, re
 from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
 from busbw.doctor.parts.platform import uptime_s
 
-_WINDOW_S = 7200
-"""Older events are ignored, because a later reset may have corrected the error."""
+_WINDOW_S = 2 * 3600
+"""Age up to which events count. A later reset may have corrected the error of an older event."""
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)[^)]*\): (\d+),(.*)")
 _SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), Fatal")
 _RESET = re.compile(r"NVRM: loading NVIDIA UNIX|nvidia-nvswitch\d*: Probing device")
@@ -59,12 +59,12 @@ def _recent_lines(machine: Machine) -> list[str]:
 )
 def gpu_xid(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
-    errors: dict[tuple[str, int], str] = {}
+    errors: dict[tuple[str, int], str] = {}  # last line by bus id and Xid
     for line in _recent_lines(machine):
         if match := _XID.search(line):
             bus_id, xid = f"{match[1].lower()}.0", int(match[2])
             is_harmless_link_error = xid in _BLACKWELL_LINK_XIDS and not re.search(r"\bFatal\b", match[3])
-            if line.endswith(_NO_ACTION_NEEDED):
+            if line.endswith(_NO_ACTION_NEEDED):  # a reset corrected the errors of this GPU
                 errors = {key: text for key, text in errors.items() if key[0] != bus_id}
             elif xid in _XIDS and not is_harmless_link_error:
                 errors[bus_id, xid] = line

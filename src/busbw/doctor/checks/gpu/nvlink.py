@@ -10,7 +10,7 @@ from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.platform import has_just_booted, is_arm
 
 _NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
-"""States of the fabric."""
+"""States of a GPU's registration at the fabric manager (`Fabric.state`)."""
 _UNREGISTERED = (_NOT_STARTED, _IN_PROGRESS)
 """States in which the links are inactive. The check fabric-state reports them."""
 _IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
@@ -22,7 +22,7 @@ def _links(gpu: Gpu) -> NvLinks:
 
 
 def _state(gpu: Gpu) -> int:
-    return gpu.fabric.state if gpu.fabric else 0
+    return gpu.fabric.state if gpu.fabric else _NOT_SUPPORTED
 
 
 def _is_at_switch(gpu: Gpu) -> bool:
@@ -46,7 +46,7 @@ def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         active = _links(gpu).active
         max_active = max(_links(each).active for each in gpus if each.name == gpu.name)
-        usual = max_active or _links(gpu).count
+        usual = max_active or _links(gpu).count  # if no GPU of the model has active links, all links count
         if active < usual and not gpu.mig and _state(gpu) not in _UNREGISTERED:
             damage = Damage(fabric_share=active / usual) if active else None
             problem = f"has {active} of {usual} NVLinks active"

@@ -28,9 +28,10 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
     used_models = {gpu.model for gpu in on_bus if gpu.bus_id in listed}
     for device in on_bus:
         driver = f"{DEVICES}/{device.bus_id}/driver"
-        # A GPU of the host outside a container has a driver, as has a GPU that is left to another driver on purpose.
+        # A GPU of the host outside this container has a driver. So has a GPU that is left to another driver on purpose.
         # The driver does not support some old models.
-        if device.bus_id not in listed and not machine.has(driver) and device.model in used_models:
+        has_no_driver = device.bus_id not in listed and not machine.has(driver)
+        if has_no_driver and device.model in used_models:
             evidence = Evidence(absolute_path(driver), "does not exist")
             problem = f"the driver does not use the GPU at {device.bus_id}"
             yield Finding("broken", problem, (evidence,), subject=device.bus_id)

@@ -9,8 +9,9 @@ from busbw.doctor.parts.pci import DEVICES
 from busbw.doctor.parts.platform import is_virtual
 
 _MAX_USED_BYTES = 2 << 30
-"""MPS, DCGM and persistence mode keep up to 1 GiB."""
+"""Memory that may be in use without a finding. MPS, DCGM and persistence mode keep up to 1 GiB."""
 _TOLERANCE = 0.05
+"""A limit that is lower than the usual one by at most this share is no finding."""
 _LIMITS: tuple[tuple[str, Severity, str, str, str], ...] = (
     ("max_sm_clock_mhz", "slow", "a maximum clock", "MHz", "sudo nvidia-smi -i INDEX -rgc"),
     ("power_limit_w", "slow", "a power limit", "W", "sudo nvidia-smi -i INDEX -pl {usual:g}"),
@@ -28,11 +29,11 @@ _LIMITS: tuple[tuple[str, Severity, str, str, str], ...] = (
 )
 @require_fields("mig")
 def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    if len(gpus) == 1:
+        return
     divided = [gpu for gpu in gpus if gpu.mig]
     # A node with MIG on all GPUs is divided on purpose.
     severity: Severity = "risk" if len(divided) == len(gpus) else "slow"
-    if len(gpus) == 1:
-        return
     for gpu in divided:
         yield gpu_finding(gpu, severity, "is divided by MIG, so it has no NVLink peers", "mig")
 

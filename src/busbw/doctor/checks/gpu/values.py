@@ -38,9 +38,9 @@ def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
         rows = [row for row in entry.bad if matches(str(value_of(gpu, row.field)), row.values)]
         if not entry.all_rows:
             rows = rows[:1]
-        for bad in rows:
-            problem = bad.problem.format(value=value_of(gpu, bad.field))
-            yield gpu_finding(gpu, bad.severity, problem, bad.field, *entry.shown, fix=bad.fix)
+        for row in rows:
+            problem = row.problem.format(value=value_of(gpu, row.field))
+            yield gpu_finding(gpu, row.severity, problem, row.field, *entry.shown, fix=row.fix)
 
 
 def _check(name: str, entry: _Entry) -> Check[Machine]:

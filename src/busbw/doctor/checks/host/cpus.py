@@ -15,6 +15,11 @@ _HARDWARE_DRIVERS = ("intel_pstate", "amd-pstate-epp")
 _NODES, _BALANCING = "sys/devices/system/node", "proc/sys/kernel/numa_balancing"
 
 
+def _numbers(machine: Machine, path: str) -> set[int]:
+    """Returns the numbers in a file of ranges, such as "0-3,8". Empty for another form."""
+    return set(parse_ranges(machine.text(path)) or ())
+
+
 @check(
     reads=f"/{_POLICIES}/policy*/{{scaling_governor,energy_performance_preference}}",
     rule="No CPU is held at a low frequency, and all CPUs have the same governor.",
@@ -25,21 +30,23 @@ _NODES, _BALANCING = "sys/devices/system/node", "proc/sys/kernel/numa_balancing"
 def cpu_governor(machine: Machine) -> Iterator[Finding]:
     require(gpus(machine) or rdma_devices(machine), "no GPU or RDMA device")
     counts: Counter[str] = Counter()  # policies by governor or preference
-    online = set(parse_ranges(machine.text(f"{_CPUS}/online")) or ())
+    online = _numbers(machine, f"{_CPUS}/online")
     for policy in machine.names_or_empty(_POLICIES):
         # The kernel keeps the folder of a CPU that is offline, but refuses to read it.
         number = policy.removeprefix("policy")
-        if number.isdecimal() and online and int(number[:9]) not in online:
+        is_offline = bool(online) and number.isdecimal() and int(number[:9]) not in online
+        if is_offline:
             continue
-        is_hardware = machine.text_or_none(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
-        name = "energy_performance_preference" if is_hardware else "scaling_governor"
+        uses_preference = machine.text_or_none(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
+        name = "energy_performance_preference" if uses_preference else "scaling_governor"
         counts[machine.text_or_none(f"{_POLICIES}/{policy}/{name}") or "unknown"] += 1
     require(counts, "the system cannot select frequencies, as in a virtual machine")
-    is_slow = bool({"powersave", "power"} & set(counts))
-    if is_slow or len(counts) > 1:
-        values = ", ".join(f"{value} on {count}" for value, count in sorted(counts.items()))
-        problem = f"{'CPUs run at a low frequency' if is_slow else 'CPUs differ in their governor'}: {values}"
-        yield Finding("slow" if is_slow else "risk", problem, (Evidence(f"/{_POLICIES}/policy*", values),))
+    values = ", ".join(f"{value} on {count}" for value, count in sorted(counts.items()))
+    evidence = (Evidence(f"/{_POLICIES}/policy*", values),)
+    if "powersave" in counts or "power" in counts:
+        yield Finding("slow", f"CPUs run at a low frequency: {values}", evidence)
+    elif len(counts) > 1:
+        yield Finding("risk", f"CPUs differ in their governor: {values}", evidence)
 
 
 @check(
@@ -51,7 +58,7 @@ def cpu_governor(machine: Machine) -> Iterator[Finding]:
 )
 def other_load(machine: Machine) -> Iterator[Finding]:
     tasks = float(machine.word("proc/loadavg").split()[0])
-    cpus = len(parse_ranges(machine.text(f"{_CPUS}/online")) or ())
+    cpus = len(_numbers(machine, f"{_CPUS}/online"))
     if tasks > cpus:
         problem = f"{tasks:g} tasks run or wait on {cpus} CPUs"
         yield Finding("risk", problem, (machine.evidence("proc/loadavg"),))
@@ -68,9 +75,7 @@ def numa_binding(machine: Machine) -> Iterator[Finding]:
     numbers = {machine.number(f"{DEVICES}/{gpu.bus_id}/numa_node") for gpu in gpus(machine)}
     nodes = sorted(number for number in numbers if number >= 0)
     require(nodes, "no GPU with a known NUMA node")
-    near: set[int] = set()
-    for node in nodes:
-        near |= set(parse_ranges(machine.text(f"{_NODES}/node{node}/cpulist")) or ())
+    near = set[int]().union(*(_numbers(machine, f"{_NODES}/node{node}/cpulist") for node in nodes))
     allowed = allowed_cpus(machine)
     own = set(parse_ranges(allowed) or ())
     # A job may bind each process to the node of its own GPU, so only CPUs far from all GPUs are certainly wrong.
@@ -93,7 +98,7 @@ def numa_binding(machine: Machine) -> Iterator[Finding]:
     fix="sudo sysctl -w kernel.numa_balancing=0",
 )
 def numa_balancing(machine: Machine) -> Iterator[Finding]:
-    require(gpus(machine) and len(parse_ranges(machine.text(f"{_NODES}/online")) or ()) > 1, "no GPU, or one NUMA node")
+    require(gpus(machine) and len(_numbers(machine, f"{_NODES}/online")) > 1, "no GPU, or one NUMA node")
     if machine.number(_BALANCING) > 0:
         problem = "automatic NUMA balancing is on"
         yield Finding("risk", problem, (machine.evidence(_BALANCING),))

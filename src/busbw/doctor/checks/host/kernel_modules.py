@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from itertools import product
 
 from busbw.doctor.model import Evidence, Finding, Machine, Severity, check, require
-from busbw.doctor.parts.pci import AMD, DEVICES, MELLANOX, NVIDIA, device_folders, gpus, rdma_devices
+from busbw.doctor.parts.pci import (
+    AMD,
+    DEVICES,
+    MELLANOX,
+    NVIDIA,
+    device_folders,
+    gpus,
+    is_kept_for_virtual_machine,
+    rdma_devices,
+)
 from busbw.topology.sources.nics import EFA_VENDOR
 
 _NEEDS: tuple[tuple[str, str, str, Severity, str], ...] = (
@@ -38,7 +47,7 @@ def kernel_modules(machine: Machine) -> Iterator[Finding]:
             machine.word(f"{folder}/vendor") == vendor
             and machine.word(f"{folder}/class").startswith(pci_class)
             and machine.word(f"{folder}/device").startswith(device)
-            and not _belongs_to_virtual_machine(machine, folder)
+            and not is_kept_for_virtual_machine(machine, folder)
         ):
             needed[module] = severity
     require(needed and gpus(machine), "no data center GPU or RDMA device")
@@ -51,10 +60,6 @@ def kernel_modules(machine: Machine) -> Iterator[Finding]:
                 subject=module,
                 fix=f"sudo modprobe {module}; if it fails, read sudo dmesg and install the driver for this kernel",
             )
-
-
-def _belongs_to_virtual_machine(machine: Machine, folder: str) -> bool:
-    return machine.has(f"{folder}/driver") and machine.target(f"{folder}/driver").endswith("/vfio-pci")
 
 
 @check(

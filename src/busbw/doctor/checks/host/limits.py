@@ -14,11 +14,14 @@ from busbw.units import count_text
 _MIN_LOCKED_BYTES = 64 << 30
 _MIN_FILES = 65536
 _IPC_LOCK = 14
-"""Number of the capability that ignores the limit of locked memory."""
+"""Number of the capability CAP_IPC_LOCK, with which a process may ignore the limit of locked memory."""
 _MIN_SHARED_BYTES = 128 << 20
 _MIN_CPUS_PER_GPU = 2
 _MIN_BYTES_PER_GPU = 2 << 30
 _GROUPS = "sys/fs/cgroup"
+"""Root of the control groups."""
+_DEFAULT_PERIOD_US = "100000"
+"""Period of a CPU quota, unless the group states another one."""
 
 
 @check(
@@ -45,7 +48,10 @@ def _may_ignore_limit(machine: Machine) -> bool:
     """True if the process has the capability in the first user namespace. In another one it has no effect."""
     capabilities = re.search(r"^CapEff: *([0-9a-f]{1,16})$", machine.text("proc/self/status"), re.MULTILINE)
     is_first_namespace = machine.text("proc/self/uid_map").split() == ["0", "0", "4294967295"]
-    return capabilities is not None and is_first_namespace and bool(int(capabilities[1], 16) >> _IPC_LOCK & 1)
+    if capabilities is None or not is_first_namespace:
+        return False
+    mask = int(capabilities[1], 16)
+    return bool(mask & (1 << _IPC_LOCK))
 
 
 @check(
@@ -87,17 +93,17 @@ def shm_size(machine: Machine) -> Iterator[Finding]:
 
 
 def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
-    """Returns the folders of the groups, from the root to the group of this process.
+    """Returns the folders of the control groups, from the root to the group of this process.
 
-    A container does not show the groups above it.
+    A container does not show the groups above its own.
     """
-    is_unified = machine.has(f"{_GROUPS}/cgroup.controllers")
-    root = _GROUPS if is_unified else f"{_GROUPS}/{controller}"
+    is_version_2 = machine.has(f"{_GROUPS}/cgroup.controllers")
+    root = _GROUPS if is_version_2 else f"{_GROUPS}/{controller}"
+    # In version 2, one line without a controller names the group. Version 1 has a line for each hierarchy.
+    wanted = "" if is_version_2 else controller
     for line in machine.text("proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        # The line of the unified hierarchy names no controller.
-        is_own_line = not controllers if is_unified else controller in controllers.split(",")
-        if is_own_line:
+        if wanted in controllers.split(","):
             parts = [part for part in path.split("/") if part not in ("", "..")]
             return tuple("/".join([root, *parts[:depth]]) for depth in range(len(parts) + 1))
     raise Unreadable(f"control group of the process for {controller}")
@@ -105,12 +111,12 @@ def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
 
 def _group_limit(machine: Machine, path: str) -> float | None:
     """Returns a limit in bytes, or in CPUs if the file has a quota and a period. None if there is no limit."""
-    words = (machine.text_or_none(path) or "max").split()
-    if path.endswith("cpu.cfs_quota_us"):
-        words.append(machine.text_or_none(path.replace("quota", "period")) or "100000")
-    if not words[0].isdecimal():
+    limit, *period = (machine.text_or_none(path) or "max").split()
+    if path.endswith("cpu.cfs_quota_us"):  # the period is in another file
+        period = [machine.text_or_none(path.replace("quota", "period")) or _DEFAULT_PERIOD_US]
+    if not limit.isdecimal():
         return None
-    return int(words[0]) / (int(words[1]) if len(words) > 1 else 1)
+    return int(limit) / int(period[0]) if period else int(limit)
 
 
 def _used_gpu_count(machine: Machine) -> int:
@@ -127,7 +133,15 @@ def _used_gpu_count(machine: Machine) -> int:
 def _group_findings(
     machine: Machine, controller: str, names: tuple[str, ...], min_per_gpu: float, text: Callable[[float], str]
 ) -> Iterator[Finding]:
-    """Yields a finding if the strictest limit of the groups allows less than `min_per_gpu` for each used GPU."""
+    """Yields a finding if the strictest limit of the groups allows less than `min_per_gpu` for each used GPU.
+
+    Args:
+        machine: Machine with the groups.
+        controller: "cpu" or "memory".
+        names: Names of the file with the limit, in versions 2 and 1 of control groups.
+        min_per_gpu: Required CPUs or bytes for each GPU.
+        text: Returns the text of a limit.
+    """
     paths = [f"{folder}/{name}" for folder in _group_folders(machine, controller) for name in names]
     limits = [(number, path) for path in paths if (number := _group_limit(machine, path)) is not None]
     limit, limit_path = min(limits, default=(math.inf, ""))

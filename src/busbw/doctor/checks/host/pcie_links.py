@@ -1,7 +1,7 @@
 """Width and speed of the PCIe links of GPUs, RDMA devices and the bridges above them."""
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.pci import DEVICES, PciDevice, PciLink, gpus, links_above, rdma_devices, rdma_gbit
@@ -11,40 +11,71 @@ _PAYLOAD_SHARE = 0.85
 """Share of a link's rate that GPUDirect reaches: 400 Gbit/s NICs move 26 to 28 GB/s through 31.5 GB/s (Gen5 x8)."""
 
 
+class _LinkPosition(NamedTuple):
+    """A link, and its position above a device."""
+
+    link: PciLink
+    device: PciDevice
+    """First device that is at or below the lower end of the link."""
+    depth: int
+    """Number of links between the device and this link. 0: the link of the device itself."""
+
+    @property
+    def label(self) -> str:
+        """The device or bridge at the lower end, for findings."""
+        return self.device.label if self.depth == 0 else f"the bridge {self.link.lower} above {self.device.label}"
+
+
+def _links(machine: Machine, devices: Sequence[PciDevice]) -> list[_LinkPosition]:
+    """Returns each link above the devices once."""
+    links: dict[str, _LinkPosition] = {}
+    for device in reversed(devices):  # so that the first device of a shared link replaces the others
+        for depth, link in enumerate(links_above(machine, device.bus_id)):
+            links[link.lower] = _LinkPosition(link, device, depth)
+    return list(links.values())
+
+
 def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> Iterator[Finding]:
     """Yields the links with a lower width or speed than possible."""
     nics = rdma_devices(machine)
     # The speed of a link to a GPU drops while the GPU is idle; its width does not.
     devices = (*nics, *gpus(machine)) if name == "width" else nics
-    links: dict[str, tuple[PciLink, PciDevice, int]] = {}
-    for device in reversed(devices):
-        for depth, link in enumerate(links_above(machine, device.bus_id)):
-            links[link.lower] = (link, device, depth)
+    links = _links(machine, devices)
     require(links, "no GPU or RDMA device below a PCIe port")
-    best: dict[tuple[str, int], float] = {}
-    for link, device, depth in links.values():
+    best: dict[tuple[str, int], float] = {}  # by the model of the device and the depth
+    for link, device, depth in links:
         best[device.model, depth] = max(getattr(link, name), best.get((device.model, depth), 0.0))
     is_physical = not is_virtual(machine)
-    for link, device, depth in links.values():
+    for position in links:
+        link, device, depth = position
         now, possible = getattr(link, name), getattr(link, f"max_{name}")
-        is_device_link = depth == 0  # otherwise the link of a bridge above the device
         # A slot can be narrower by design. A low value is a defect if an equal device has more, or on a physical NIC.
-        is_defect = now < best[device.model, depth] or (is_device_link and device in nics and is_physical)
+        is_link_of_nic = depth == 0 and device in nics
+        is_defect = now < best[device.model, depth] or (is_link_of_nic and is_physical)
         if 0 < now < possible and is_defect:
-            label = device.label if is_device_link else f"the bridge {link.lower} above {device.label}"
-            gbit = rdma_gbit(machine, device.label) or max((rdma_gbit(machine, nic.label) for nic in nics), default=0.0)
-            # GPUDirect between devices below one switch does not cross the bridges above it.
-            has_cost = gbit and is_device_link
             yield Finding(
                 "slow",
-                f"the PCIe {name} of {label} is {now:g}{unit} instead of {possible:g}{unit}",
+                f"the PCIe {name} of {position.label} is {now:g}{unit} instead of {possible:g}{unit}",
                 (
                     machine.evidence(f"{DEVICES}/{link.lower}/current_link_{name}"),
                     Evidence("what both ends of the link support", f"{possible:g}"),
                 ),
-                subject=label,
-                damage=Damage(nic_share=min(1.0, link.gbps * _PAYLOAD_SHARE * 8 / gbit)) if has_cost else None,
+                subject=position.label,
+                damage=_damage(machine, position, nics),
             )
+
+
+def _damage(machine: Machine, position: _LinkPosition, nics: Sequence[PciDevice]) -> Damage | None:
+    """Returns the damage of a slow link to the rate of the device's NIC, or of the fastest NIC for a GPU."""
+    # GPUDirect between devices below one switch does not cross the bridges above it, so their links have no damage.
+    if position.depth > 0:
+        return None
+    rates_gbit = [rdma_gbit(machine, nic.label) for nic in nics]
+    nic_gbit = rdma_gbit(machine, position.device.label) or max(rates_gbit, default=0.0)
+    if not nic_gbit:
+        return None
+    link_gbit = 8 * _PAYLOAD_SHARE * position.link.gbps
+    return Damage(nic_share=min(1.0, link_gbit / nic_gbit))
 
 
 @check(

@@ -18,7 +18,7 @@ DOCUMENTATION = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.h
 
 
 class HarmfulValue(Struct, array_like=True, frozen=True):
-    """Row of variables.toml."""
+    """Row of the table `harmful` of variables.toml, which explains the columns."""
 
     variable: str
     values: str
@@ -41,12 +41,18 @@ class HarmfulValue(Struct, array_like=True, frozen=True):
         return f"{self.effect[0].upper()}{self.effect[1:]}."
 
 
+def _pcie_damage(machine: Machine) -> Damage | None:
+    rate = pcie_gbps(machine)
+    return None if rate is None else Damage(fabric_cap_gbps=rate)
+
+
 _DAMAGES: dict[str, Callable[[Machine], Damage | None]] = {
     "": lambda _machine: None,
-    "pcie": lambda machine: Damage(fabric_cap_gbps=rate) if (rate := pcie_gbps(machine)) else None,
+    "pcie": _pcie_damage,
     "nvls": lambda _machine: Damage(nvls=False),
     "half": lambda _machine: Damage(fabric_share=0.5, nvls=False),
 }
+"""Effects by the column `damage` of variables.toml."""
 
 
 def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Finding]:

@@ -28,11 +28,10 @@ class _Defect(Struct, array_like=True, frozen=True):
     source: str
 
 
-_LISTED_NAME = re.compile(r"libnccl-.*\.so|(?!none$|static_plugin$|lib)[\w-]+", re.IGNORECASE)
-"""Names in a variable for files that the fact `Libraries` lists if they exist: ofi for libnccl-net-ofi.so, or the file.
-
-`Libraries` does not list a file with another name, such as libmine.so, so this file may exist.
-"""
+_LISTED_FILE = re.compile(r"libnccl-.*\.so", re.IGNORECASE)
+"""File name of a plugin that the fact `Libraries` lists if it exists."""
+_SHORT_NAME = re.compile(r"(?!none$|static_plugin$|lib)[\w-]+", re.IGNORECASE)
+"""Short name of such a plugin, such as ofi for libnccl-net-ofi.so. NONE and STATIC_PLUGIN name no file."""
 _DEFECTS = msgspec.toml.decode(
     Path(__file__).with_name("nccl_defects.toml").read_bytes(), type=dict[str, tuple[_Defect, ...]]
 )["defects"]
@@ -43,7 +42,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def installed_nccl(machine: Machine) -> tuple[Library, ...]:
-    """Returns the NCCL libraries, the first of which programs load. Raises NotApplicable if none is installed."""
+    """Returns the NCCL libraries. Programs load the first one. Raises NotApplicable if none is installed."""
     require_gpus(machine)
     libraries = machine.fact(Libraries).find(NCCL)
     require(libraries, "no NCCL library is installed")
@@ -84,29 +83,31 @@ def nccl_known_defect(machine: Machine) -> Iterator[Finding]:
         raise Unreadable(f"the version of {library.path}")
     settings = read_settings(machine)
     for defect in _DEFECTS:
-        if (
-            _numbers(defect.first_version) <= _numbers(version) < _numbers(defect.fixed_version)
-            and defect.preventing_variable not in settings
-            and has_traits(machine, defect.traits)
-        ):
+        has_defect = _numbers(defect.first_version) <= _numbers(version) < _numbers(defect.fixed_version)
+        is_prevented = defect.preventing_variable in settings
+        if has_defect and not is_prevented and has_traits(machine, defect.traits):
             problem = f"NCCL {version} {defect.effect} ({defect.source})"
             yield Finding(defect.severity, problem, (Evidence(library.path, version),), fix=defect.fix)
 
 
 def _missing_plugins(kind: str, variables: tuple[str, ...], machine: Machine) -> Iterator[Finding]:
+    """Yields the plugins and files that the variables name and that do not exist. `kind`: net or tuner."""
     installed_nccl(machine)  # raises NotApplicable
     settings = read_settings(machine)
     for setting in [settings[variable] for variable in variables if variable in settings]:
         for word in setting.value.split(","):
             is_path = "/" in word or setting.name.endswith("FILE")
-            if not (_exists(machine, word) if is_path else _may_be_installed(machine, kind, word)):
+            is_present = _exists(machine, word) if is_path else _may_be_installed(machine, kind, word)
+            if not is_present:
                 problem = f"{setting.name} names {word}, which does not exist in the search path"
                 yield Finding("risk", problem, (setting.evidence,), subject=setting.name)
 
 
 def _may_be_installed(machine: Machine, kind: str, plugin: str) -> bool:
+    if not _LISTED_FILE.fullmatch(plugin) and not _SHORT_NAME.fullmatch(plugin):
+        return True  # the fact does not list a file with another name, such as libmine.so
     installed = {library.name for library in machine.fact(Libraries).libraries}
-    return not _LISTED_NAME.fullmatch(plugin) or not installed.isdisjoint({plugin, f"libnccl-{kind}-{plugin}.so"})
+    return plugin in installed or f"libnccl-{kind}-{plugin}.so" in installed
 
 
 def _exists(machine: Machine, path: str) -> bool:

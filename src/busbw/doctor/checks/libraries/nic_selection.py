@@ -22,21 +22,23 @@ def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
     setting = read_settings(machine).get("NCCL_IB_HCA")
     if setting is None or setting.value.startswith("^"):
         return
-    exact = "=" if setting.value.startswith("=") else ""
+    exact_mark = "=" if setting.value.startswith("=") else ""
     words = [word for word in setting.value.removeprefix("=").split(",") if word]
     names = {word.partition(":")[0] for word in words}
-    selected = {word: [each for each in devices if is_permitted(f"{exact}{word}", each)] for word in words}
+    selected = {word: [each for each in devices if is_permitted(f"{exact_mark}{word}", each)] for word in words}
     for word, found in selected.items():
         unnamed = sorted({*found} - names)
         # A word that is no device, such as mlx5, is meant as a prefix.
         is_device = word.partition(":")[0] in found
-        selects_too_many = bool(unnamed) and is_device
-        if found and not selects_too_many:
+        if not found:
+            effect = "no device of this machine"
+        elif unnamed and is_device:
+            effect = f"also {', '.join(unnamed)}"
+        else:
             continue
-        unnamed_text = ", ".join(unnamed)
         yield Finding(
             "risk" if any(selected.values()) else "slow",
-            f"{word} in NCCL_IB_HCA selects {f'also {unnamed_text}' if found else 'no device of this machine'}",
+            f"{word} in NCCL_IB_HCA selects {effect}",
             (setting.evidence, Evidence(f"/{_RDMA}", ", ".join(devices))),
             subject=setting.name,
         )

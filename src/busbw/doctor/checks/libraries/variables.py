@@ -80,7 +80,7 @@ def env_unknown(machine: Machine) -> Iterator[Finding]:
     for name, setting in read_settings(machine).items():
         is_checked = name.startswith(("NCCL_", "OFI_NCCL_")) and not _OTHER_PROGRAMS.fullmatch(name)
         if is_checked and name not in known and name not in _TABLE.obsolete:
-            # The plugin of EFA may be in a folder that only jobs search.
+            # If the plugin of EFA is in a folder that only jobs search, no name with OFI_ is known.
             names = [each for each in known if each.startswith("OFI_") == name.startswith("OFI_")]
             for near in near_misses(name, names, min_similarity=_MIN_SIMILARITY)[:1]:
                 problem = f"no library knows the variable {name}; the nearest name is {near}"

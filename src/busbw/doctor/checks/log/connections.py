@@ -14,6 +14,7 @@ _DISABLED = re.compile(r"NET/IB\w* : GPU Direct RDMA Disabled for HCA (?P<index>
 _RDMA = re.compile(r"NET/IB[^/]*/(?P<adapter>\d+)")
 _NEWER_MODULE = 23
 """First minor version of NCCL 2 that knows the module nvidia_peermem of DGX OS 7 (NVIDIA/nccl#1676)."""
+_UPDATE_FIX = "update NCCL to 2.23 or newer, which finds nvidia_peermem, or use DMA-BUF; modprobe nvidia_peermem"
 
 
 def _group_by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
@@ -35,14 +36,14 @@ def log_peers(log: NcclLog) -> Iterator[Finding]:
     within_node = _group_by_host(each for each in log.connections if each.host == each.peer_host)
     require(within_node, "the log has no connection within a node")
     setting = log.setting(_PEERS_OFF)
-    for host, own in within_node.items():
-        slow = [each for each in own if each.via.startswith(("SHM", "direct", "NET/"))]
+    for host, on_host in within_node.items():
+        slow = [each for each in on_host if each.via.startswith(("SHM", "direct", "NET/"))]
         if not slow or log.has_nvlink is False:
             continue  # without NVLink, such connections are usual between the sockets of a machine
         if log.has_nvlink is None and setting is None:
             raise Unreadable("the kind of GPUs; name it with --system")
         transport = slow[0].via.split("/")[0].replace("direct", "SHM")
-        problem = f"{len(slow)} of {len(own)} connections between GPUs of {host} use {transport} instead of NVLink"
+        problem = f"{len(slow)} of {len(on_host)} connections between GPUs of {host} use {transport} instead of NVLink"
         yield Finding("slow", problem, (slow[0].evidence, *((setting,) if setting else ())), subject=host)
 
 
@@ -54,7 +55,7 @@ def _disabled_adapters(
     for message, match in log.find(_DISABLED):
         matches = [_RDMA.match(each.via) for each in rdma_connections.get(message.host, ())]
         used = {rdma["adapter"] for rdma in matches if rdma}
-        carries_data = not used or match["index"] in used
+        carries_data = not used or match["index"] in used  # unknown (no connection of the host) counts as data
         if message.host and carries_data:
             disabled.setdefault(message.host, {}).setdefault(match["name"], message)
     return disabled
@@ -73,19 +74,18 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
     connections = _group_by_host(each for each in log.connections if _RDMA.match(each.via))
     disabled = _disabled_adapters(log, connections)
     require(connections or disabled, "the log has no InfiniBand or RoCE connection of known hosts")
+    is_old_version = log.minor_version is not None and log.minor_version < _NEWER_MODULE
     for host, adapters in disabled.items():
         yield Finding(
             "slow",
             f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}",
             (next(iter(adapters.values())).evidence,),
             subject=host,
-            fix="update NCCL to 2.23 or newer, which finds nvidia_peermem, or use DMA-BUF; modprobe nvidia_peermem"
-            if log.minor_version is not None and log.minor_version < _NEWER_MODULE
-            else None,
+            fix=_UPDATE_FIX if is_old_version else None,
         )
     setting = log.setting(_GPUDIRECT_OFF)
-    for host, own in connections.items():
-        received = [each for each in own if each.is_receive]
+    for host, on_host in connections.items():
+        received = [each for each in on_host if each.is_receive]
         staged = [each for each in received if "/GDRDMA" not in each.via]
         if staged and host not in disabled:
             yield Finding(

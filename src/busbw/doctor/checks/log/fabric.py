@@ -23,11 +23,12 @@ def log_nvls(log: NcclLog) -> Iterator[Finding]:
     require(found, "the log has no message about NVLS")
     uses_nvls = log.uses_nvls
     if uses_nvls is None:
-        uses_nvls = not all(match["no"] for _, match in found)
+        uses_nvls = any(not match["no"] for _, match in found)
     if not uses_nvls:
         return  # GPUs without NVLS, or too few of them
-    missing = {message.host: message for message, match in reversed(found) if match["no"]}
-    for host, message in missing.items():
+    # In the reversed order, the first message of a host replaces its later ones.
+    first_by_host = {message.host: message for message, match in reversed(found) if match["no"]}
+    for host, message in first_by_host.items():
         problem = f"reduction in the NVLink switch (NVLS) is not available on a GPU of {host}"
         yield Finding("slow", problem, (message.evidence,), subject=host, damage=Damage(nvls=False))
 
@@ -41,9 +42,10 @@ def log_nvls(log: NcclLog) -> Iterator[Finding]:
 )
 def log_mnnvl(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    hosts: dict[tuple[str, str], set[str]] = {}
+    hosts: dict[tuple[str, str], set[str]] = {}  # by NVLink domain and clique
     for message, match in log.find(_DOMAIN):
-        if match["uuid"].strip("0."):
+        is_in_domain = match["uuid"].strip("0.") != ""
+        if is_in_domain:
             hosts.setdefault((match["uuid"], match["clique"]), set()).add(message.host)
     shared = max(hosts.values(), key=len, default=set())
     require(len(shared) > 1, "no two nodes of the log share an NVLink domain")

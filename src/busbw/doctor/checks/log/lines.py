@@ -8,10 +8,11 @@ from importlib.resources import files
 import msgspec
 
 from busbw.doctor.model import CheckTexts, Finding, NotApplicable, Severity
-from busbw.doctor.nccl_log.nccl_log import NcclLog
+from busbw.doctor.nccl_log.nccl_log import Message, NcclLog
 from busbw.units import count_text
 
 _MAX_EVIDENCE = 3
+"""Maximum number of messages in the evidence of a finding."""
 
 
 class _Line(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -36,14 +37,15 @@ def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
     if not found:
         return
     message, match = found[0]
-    # The first message of each host. In the reversed order, the first hosts are at the end.
-    by_host = {each.host: each for each, _ in reversed(found)}
+    first_by_host: dict[str, Message] = {}
+    for each, _ in found:
+        first_by_host.setdefault(each.host, each)
     groups = {name: text or "" for name, text in match.groupdict().items()}
-    others = f" (and {count_text(len(by_host) - 1, 'other host')})" if len(by_host) > 1 else ""
+    others = f" (and {count_text(len(first_by_host) - 1, 'other host')})" if len(first_by_host) > 1 else ""
     yield Finding(
         line.severity,
         line.problem.format_map({**groups, "host": message.host or "a host"}) + others,
-        tuple(each.evidence for each in list(by_host.values())[-_MAX_EVIDENCE:]),
+        tuple(each.evidence for each in first_by_host.values())[:_MAX_EVIDENCE],
         subject=groups.get("part") or message.host or None,
     )
 

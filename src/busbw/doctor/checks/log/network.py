@@ -50,13 +50,16 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     hosts_text = host
     if len(log.networks) > 1:
         hosts_text = f"{len(on_sockets)} of {len(log.networks)} hosts, such as {host}"
+    problem = f"NCCL uses TCP sockets on {hosts_text}"
     is_setting = reason is not None and " set " in reason.text
     severity: Severity = "slow" if is_setting or log.contains(_EXPECTS_RDMA) else "risk"
+    if other_networks:
+        problem += f"; others use {', '.join(sorted(other_networks))}"
+        severity = "broken"
     yield Finding(
-        "broken" if other_networks else severity,
-        f"NCCL uses TCP sockets on {hosts_text}"
-        + (f"; others use {', '.join(sorted(other_networks))}" if other_networks else ""),
-        (*((reason.evidence,) if reason else ()), message.evidence),
+        severity,
+        problem,
+        tuple(each.evidence for each in (reason, message) if each is not None),
         subject=host if len(on_sockets) == 1 else None,
     )
 

@@ -74,6 +74,7 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
         ]
         if not harmful or row.variable in ignored:
             continue
+        # True, False, or None if the log does not show the trait. A log has no trait that is missing in TRAITS.
         traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
         if False in traits:
             continue

@@ -6,7 +6,7 @@ from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import NETWORK, Port, compute_ports, is_permitted, majority_value
 
-_ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
+_NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 _LINK_LOCAL = "fe80:"
 
 
@@ -52,26 +52,30 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
                 problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
                 evidence=(Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),),
             )
-        elif index is not None and (kind := _type(machine, port, index)) != "RoCE v2":
-            yield Finding(
-                "broken",
-                f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
-                (Evidence(f"/{port.folder}/gid_attrs/types/{index}", kind or "no GID"),),
-                subject=port.label,
-                fix="unset NCCL_IB_GID_INDEX; NCCL 2.21 and later select the GID",
-            )
+        elif index is not None:
+            gid_type = _gid_type(machine, port, index)
+            if gid_type != "RoCE v2":
+                yield Finding(
+                    "broken",
+                    f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
+                    (Evidence(f"/{port.folder}/gid_attrs/types/{index}", gid_type or "no GID"),),
+                    subject=port.label,
+                    fix="unset NCCL_IB_GID_INDEX; NCCL 2.21 and later select the GID",
+                )
 
 
 def _is_reachable(machine: Machine, port: Port) -> bool:
     """True if routers can reach the port by a GID."""
     for index in machine.names(f"{port.folder}/gids"):
         is_local = machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
-        if not is_local and _type(machine, port, index) == "RoCE v2":
+        if not is_local and _gid_type(machine, port, index) == "RoCE v2":
             return True
     return False
 
 
-def _type(machine: Machine, port: Port, index: str) -> str | None:
+def _gid_type(machine: Machine, port: Port, index: str) -> str | None:
     """Returns the type of a GID. None if the index has no GID, because the kernel then refuses to read a type."""
     gid = machine.text_or_none(f"{port.folder}/gids/{index}")
-    return machine.word(f"{port.folder}/gid_attrs/types/{index}") if gid not in {None, _ZERO} else None
+    if gid is None or gid == _NO_GID:
+        return None
+    return machine.word(f"{port.folder}/gid_attrs/types/{index}")

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 
-from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, check, require
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.job import is_container_without_gpu, is_in_container, is_in_slurm_job
 from busbw.doctor.parts.nics import compute_ports
-from busbw.doctor.parts.pci import DEVICES, INFINIBAND, device_folders, rdma_devices
+from busbw.doctor.parts.pci import DEVICES, INFINIBAND, device_folders, is_kept_for_virtual_machine, rdma_devices
 from busbw.launchers.machine_types.machine_type import built_in_types
 
 _PRODUCT = "sys/class/dmi/id/product_name"
@@ -28,13 +27,9 @@ def nic_count(machine: Machine) -> Iterator[Finding]:
     compute_nics = [f"{DEVICES}/{port.bus_id}" for port in compute_ports(machine, "InfiniBand", "RoCE")]
     compute_kinds = {_kind(machine, folder) for folder in compute_nics}
     with_rdma = {f"{DEVICES}/{device.bus_id}" for device in rdma_devices(machine)}
-    missing = [
-        folder
-        for folder in device_folders(machine)
-        if folder not in with_rdma
-        and _kind(machine, folder) in compute_kinds
-        and not _has_other_purpose(machine, folder)
-    ]
+    without_rdma = [folder for folder in device_folders(machine) if folder not in with_rdma]
+    equal_nics = [folder for folder in without_rdma if _kind(machine, folder) in compute_kinds]
+    missing = [folder for folder in equal_nics if not _has_other_purpose(machine, folder)]
     if len(missing) >= len(compute_nics):
         return  # At least half of the NICs have no RDMA device, which is probably intended.
     for folder in missing:
@@ -59,13 +54,7 @@ def _has_other_purpose(machine: Machine, folder: str) -> bool:
     # The driver of a NIC creates this folder in /sys, also if the RDMA device is in another network namespace.
     is_in_other_namespace = machine.has(f"{folder}/infiniband")
     is_virtual_function = machine.has(f"{folder}/physfn")
-    return is_in_other_namespace or is_virtual_function or _belongs_to_virtual_machine(machine, folder)
-
-
-def _belongs_to_virtual_machine(machine: Machine, folder: str) -> bool:
-    with suppress(Absent):
-        return machine.target(f"{folder}/driver").endswith(("/vfio-pci", "/pci-stub"))
-    return False
+    return is_in_other_namespace or is_virtual_function or is_kept_for_virtual_machine(machine, folder)
 
 
 @check(

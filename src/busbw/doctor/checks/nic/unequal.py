@@ -38,20 +38,29 @@ def _same_on_most_ports(
             require(ports, "no compute NIC is active")
             readings = {port: read(machine, port) for port in ports}
             normal = majority_value(value for _, value in readings.values())
-            rate = majority_value(port.rate_gbit for port in ports) if reduces_rate else None
+            if normal is None:
+                return  # without a majority, no port is the odd one
+            normal_gbit = majority_value(port.rate_gbit for port in ports) if reduces_rate else None
             for port, (source, value) in readings.items():
-                if normal is not None and value != normal:
+                if value != normal:
                     yield Finding(
                         severity,
                         f"{port.label} has {value}; most of {len(ports)} equal NICs have {normal}",
                         (Evidence(source, value),),
                         subject=port.label,
-                        damage=Damage(nic_share=port.rate_gbit / rate) if rate and 0 < port.rate_gbit < rate else None,
+                        damage=_lower_rate(port, normal_gbit),
                     )
 
         return examine
 
     return make_examination
+
+
+def _lower_rate(port: Port, normal_gbit: float | None) -> Damage | None:
+    """Returns the damage of a port with a lower rate than usual. None if the rate is not lower, or is unknown."""
+    if normal_gbit is None or not 0 < port.rate_gbit < normal_gbit:
+        return None
+    return Damage(nic_share=port.rate_gbit / normal_gbit)
 
 
 @check(

@@ -12,6 +12,7 @@ from busbw.units import names_text, shorten
 _MIN_MAJORITY = 3
 """Minimum number of equal nodes to name a node as different. Of two different nodes, either may be wrong."""
 _MAX_NAMES, _MAX_LENGTH = 4, 160
+"""Maximum number of node names, and of characters of a value, in a finding."""
 
 
 def _examine(value: ComparedValue, severity: Severity, nodes: Sequence[NodeValues]) -> Iterator[Finding]:
@@ -47,8 +48,8 @@ def _disagreement(value: ComparedValue, by_node: dict[str, Items]) -> Finding:
     groups: dict[Items, list[str]] = {}
     for node, own in by_node.items():
         groups.setdefault(own, []).append(node)
-    common = tuple(set.intersection(*map(set, groups)))
-    texts = [f"{_text(_without(own, common))} on {names_text(nodes, _MAX_NAMES)}" for own, nodes in groups.items()]
+    shared = tuple(set.intersection(*map(set, groups)))
+    texts = [f"{_text(_without(own, shared))} on {names_text(nodes, _MAX_NAMES)}" for own, nodes in groups.items()]
     return Finding(
         "risk",
         f"nodes differ in {value.title}: {'; '.join(texts)}",

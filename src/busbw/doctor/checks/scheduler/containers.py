@@ -7,7 +7,7 @@ from busbw.doctor.facts.process import DeviceNodes
 from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.gpus import pci_gpus
 from busbw.doctor.parts.job import variables_of_container
-from busbw.doctor.parts.pci import DEVICES, rdma_devices
+from busbw.doctor.parts.pci import rdma_devices, without_virtual_functions
 
 _CONTROL = ("nvidiactl", "nvidia-uvm")
 _MIN_SHARE = 0.4
@@ -53,12 +53,12 @@ def k8s_rdma_resources(machine: Machine) -> Iterator[Finding]:
     nodes, gpu_names = _nodes(machine)
     gpus = len(set(gpu_names) & set(nodes.usable))
     nics = sum(name.startswith("infiniband/uverbs") for name in nodes.usable)
-    devices = rdma_devices(machine)
     # A NIC can have many virtual functions, and a container gets one of each.
-    physical = [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")]
-    all_gpus, all_nics = len(pci_gpus(machine)), len(physical or devices)
+    devices = without_virtual_functions(machine, rdma_devices(machine))
+    all_gpus, all_nics = len(pci_gpus(machine)), len(devices)
     require(gpus and nics and all_gpus and all_nics, "no GPUs and RDMA devices in this container")
     # Devices for storage may be left out: up to half of all, as in a tray of GB200.
-    if nics / all_nics < _MIN_SHARE * gpus / all_gpus:
+    gpu_share, nic_share = gpus / all_gpus, nics / all_nics
+    if nic_share < _MIN_SHARE * gpu_share:
         problem = f"this container has {gpus} of {all_gpus} GPUs of the node, but {nics} of {all_nics} RDMA devices"
         yield Finding("slow", problem, (Evidence("/dev/infiniband/uverbs*", str(nics)),))

@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.facts.process import DeviceNodes, Environment
+from busbw.doctor.facts.process import DeviceNodes
 from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, check, require
-from busbw.doctor.parts.job import tasks_on_node, variables_of_slurm_job
+from busbw.doctor.parts.job import is_in_slurm_job, tasks_on_node, variables_of_slurm_job
 from busbw.doctor.parts.pci import DRIVER_GPUS
 from busbw.doctor.parts.platform import allowed_cpus
 
@@ -26,8 +26,7 @@ _MAX_CORE_THREADS = 2
     fix="compare slurmd -C and slurmd -G with Gres= in slurm.conf and gres.conf, then scontrol reconfigure",
 )
 def slurm_gres_count(machine: Machine) -> Iterator[Finding]:
-    is_in_job = "SLURM_JOB_ID" in machine.fact(Environment).variables
-    require(is_in_job or any(machine.has(path) for path in _DAEMON), "Slurm does not run here")
+    require(is_in_slurm_job(machine) or any(machine.has(path) for path in _DAEMON), "Slurm does not run here")
     name = machine.word("proc/sys/kernel/hostname").partition(".")[0]
     try:
         text = machine.output("scontrol", "show", "node", name)
@@ -91,8 +90,9 @@ def slurm_cpuset(machine: Machine) -> Iterator[Finding]:
     has_gpus = any(name in variables for name in ("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"))
     require(has_gpus, "the job has no GPUs")
     cpus = allowed_cpus(machine)
-    first = re.split("[,-]", cpus)[0]
+    first = re.split("[,-]", cpus)[0]  # of a list such as 0-3,8
     core = machine.word(f"{_CPUS}/cpu{first}/topology/thread_siblings_list")
+    # Only a task on one core needs the CPUs of the node, so an unreadable list does not matter to others.
     is_limited_to_core = cpus in (first, core) and core != machine.word(f"{_CPUS}/online")
     requested = variables.get("SLURM_CPUS_PER_TASK", "not set")
     requests_several_cores = requested.isdecimal() and int(requested) > _MAX_CORE_THREADS
