@@ -1,6 +1,6 @@
 """Searches for the published figures that are most similar to a run.
 
-A sweep is a series of published figures over message sizes. A yardstick is a set of ranges of time, here from a sweep.
+A sweep is a series of published figures over message sizes. A yardstick is the ranges of time made from a sweep.
 """
 
 import math
@@ -83,7 +83,9 @@ def has_figures_of(run: Series, reference: NearestReference) -> bool:
 def _rounds_to(value: float, printed: float) -> bool:
     """True if the value rounds to the printed one. The shortest text of `printed` has all printed decimals."""
     _, _, decimals = f"{printed:.12g}".partition(".")
-    return abs(value - printed) <= 0.5 * 10.0 ** -len(decimals) + 1e-9 * abs(printed)
+    half_digit = 0.5 * 10.0 ** -len(decimals)
+    float_error = 1e-9 * abs(printed)
+    return abs(value - printed) <= half_digit + float_error
 
 
 def _make_candidate(run: Series, run_facts: RunFacts, name: str, reference: Reference, sweep: Sweep) -> _Candidate:
@@ -93,7 +95,7 @@ def _make_candidate(run: Series, run_facts: RunFacts, name: str, reference: Refe
 
 
 def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
-    """Sort key of a reference's similarity to a run. The smallest key is the most similar reference."""
+    """Sort key of a reference: the smallest key is that of the reference most similar to the run."""
     run_sizes = {point.size_bytes for point in run.points}
     common_size_count = len(run_sizes & {point.size_bytes for point in sweep.points})
     has_other_gpu = any(blocker.fact == "GPU" for blocker in yardstick.blockers)

@@ -17,11 +17,16 @@ class ReferenceSelection(Struct, kw_only=True, frozen=True):
     nearest: bool = False
     """True to use the nearest published figures (auto)."""
 
+    @property
+    def is_empty(self) -> bool:
+        """True if the user chose no reference, so that the expectation decides."""
+        return self.reference is None and self.log is None and not self.nearest
+
 
 class ReferenceSeries(Struct, kw_only=True, frozen=True):
-    """Series of a reference log with their times, the first one of each configuration.
+    """Series of a reference log, the first one of each configuration. Runs are compared only with this series.
 
-    Of equal configurations a run is compared with the first. A log of any length has few different ones.
+    A log of any length has few different configurations, so all series fit into memory.
     """
 
     by_mean: tuple[Series, ...]
