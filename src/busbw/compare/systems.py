@@ -71,11 +71,12 @@ def separate_systems(
     for configuration in dict.fromkeys([*systems_a, *systems_b]):
         facts_a, facts_b = list(systems_a.get(configuration, {})), list(systems_b.get(configuration, {}))
         if len(facts_a) <= 1 and len(facts_b) <= 1:
-            blockers, _ = _find_system_differences(facts_a, facts_b)
-            is_paired = any_system or not blockers
+            is_paired = True
+            if facts_a and facts_b:
+                is_paired = any_system or _are_like(facts_a[0], facts_b[0])
+                notes |= dict.fromkeys(_pairing_notes(facts_a[0], facts_b[0], is_paired=is_paired))
             labels_a |= {(configuration, facts): None if is_paired else facts.text for facts in facts_a}
             labels_b |= {(configuration, facts): None if is_paired else facts.text for facts in facts_b}
-            notes |= dict.fromkeys(_pairing_notes(facts_a, facts_b, is_paired=is_paired))
             continue
         # A system of B gets the label of the like system of A, so that the points of both are equal.
         partners = _pair_systems(configuration, facts_a, facts_b)
@@ -101,12 +102,10 @@ def _list_systems(side: Observations) -> _SystemsByConfiguration:
     return systems
 
 
-def _pairing_notes(facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts], *, is_paired: bool) -> Iterator[str]:
-    """Yields sentences on the assumptions about one system of A and one of B. Empty if a side has none."""
-    if not facts_a or not facts_b:
-        return
-    if facts_a[0].gpu is None and facts_b[0].gpu is None:
-        label = device_label(facts_a[0].by_name(), facts_b[0].by_name())
+def _pairing_notes(facts_a: SystemFacts, facts_b: SystemFacts, *, is_paired: bool) -> Iterator[str]:
+    """Yields sentences on the assumptions about one system of A and one of B."""
+    if facts_a.gpu is None and facts_b.gpu is None:
+        label = device_label(facts_a.by_name(), facts_b.by_name())
         yield f"Neither side states its {label}: whether both ran on like systems is not known."
     if is_paired:
         blockers, unstated = _find_system_differences(facts_a, facts_b)
@@ -114,13 +113,14 @@ def _pairing_notes(facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts
         yield from (f"{difference.text}: assumed to be equal." for difference in unstated)
 
 
-def _find_system_differences(
-    facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts]
-) -> tuple[list[Difference], list[Difference]]:
+def _find_system_differences(facts_a: SystemFacts, facts_b: SystemFacts) -> tuple[list[Difference], list[Difference]]:
     """Returns the differences that make the systems unlike, and the facts that one side does not state."""
-    if not facts_a or not facts_b:
-        return [], []
-    return find_differences(facts_a[0].by_name(), facts_b[0].by_name(), run_name="A", other_name="B")
+    return find_differences(facts_a.by_name(), facts_b.by_name(), run_name="A", other_name="B")
+
+
+def _are_like(facts_a: SystemFacts, facts_b: SystemFacts) -> bool:
+    blockers, _ = _find_system_differences(facts_a, facts_b)
+    return not blockers
 
 
 def _pair_systems(
@@ -129,14 +129,15 @@ def _pair_systems(
     """Returns the like system of A for each system of B. None if A has none."""
     partners: dict[SystemFacts, SystemFacts | None] = {}
     for facts in facts_b:
-        like = [candidate for candidate in facts_a if not _find_system_differences([candidate], [facts])[0]]
-        if len(like) > 1 or (like and like[0] in partners.values()):
+        like_systems = [candidate for candidate in facts_a if _are_like(candidate, facts)]
+        is_partner_of_other = bool(like_systems) and like_systems[0] in partners.values()
+        if len(like_systems) > 1 or is_partner_of_other:
             raise UsageError(
                 f"{configuration.configuration_text} has figures of several systems, and {facts.text} of B may be "
-                f"{' or '.join(candidate.text for candidate in like)} of A",
+                f"{' or '.join(candidate.text for candidate in like_systems)} of A",
                 remedy="compare two tables of one log (busbw compare LOG --variants '#1' '#2')",
             )
-        partners[facts] = like[0] if like else None
+        partners[facts] = like_systems[0] if like_systems else None
     return partners
 
 

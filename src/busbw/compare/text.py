@@ -67,9 +67,7 @@ def step_sentences(comparison: Comparison) -> list[str]:
     sentences = []
     for result in comparison.results:
         step = "step by the device's clock" if result.compared == "device_time_us" else "step"
-        if result.verdict not in (ChangeVerdict.FASTER, ChangeVerdict.SLOWER) or not (
-            result.speedup and result.interval
-        ):
+        if not (result.is_changed and result.speedup and result.interval):
             sentences.append(f"With B the time of your {step} is {result.verdict.value}: {result.reason}")
             continue
         # The time of B is 1 / speed-up of that of A.
