@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from busbw.logs import Rank, Table
 from busbw.report.page import LegendEntry, Picture
-from busbw.svg import drawing, element, group
+from busbw.svg import cut_end, drawing, element, group
 from busbw.system import System
 from busbw.units import count_text
 
@@ -16,6 +16,9 @@ MAX_NODES = 8
 """Maximum number of nodes drawn."""
 MAX_CELLS = 32
 """Maximum number of ranks drawn per node."""
+
+_MAX_NAME_CHARACTERS = 24
+"""Length to which the name of a node is cut, so that it fits into the box of the node."""
 
 # Sizes in SVG units. A cell is the box of one rank.
 _WIDTH, _NODE_WIDTH, _GAP = 460.0, 222.0, 16.0
@@ -169,7 +172,7 @@ def _draw_node(node: HostRanks, cluster: ClusterLayout, x: float, y: float, heig
     css_class = "node" if cluster.is_stated else "node supposed"
     elements = [
         element("rect", x=x, y=y, width=_NODE_WIDTH, height=height, rx=8, class_=css_class),
-        element("text", _shorten(node.name, 24), x=x + 12, y=y + 19, class_="label"),
+        element("text", cut_end(node.name, _MAX_NAME_CHARACTERS), x=x + 12, y=y + 19, class_="label"),
     ]
     top_y = y + 28
     for index, rank in enumerate(node.ranks[:MAX_CELLS]):
@@ -249,7 +252,3 @@ def _alt_text(cluster: ClusterLayout, ranks: int | None) -> str:
 
 def _enumerate(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _shorten(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"

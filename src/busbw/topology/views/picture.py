@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from busbw.svg import drawing, element, group
+from busbw.svg import cut_end, drawing, element, group
 from busbw.topology.types import Gpu, Nic, Topology
 from busbw.topology.views.arrangement import NumaGroup, SwitchIsland, arrange
 from busbw.topology.views.captions import captions, description
@@ -217,5 +217,4 @@ def _draw_nic(nic: Nic, x: float, y: float) -> Markup:
 
 def _cut(text: str, width: float) -> str:
     """Cuts a text to the width, with an ellipsis."""
-    max_length = int(width / _LABEL_CHARACTER_WIDTH)
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return cut_end(text, int(width / _LABEL_CHARACTER_WIDTH))
