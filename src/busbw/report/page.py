@@ -210,7 +210,7 @@ class SummaryLine:
     reason: str
     sparkline: Sparkline | None = None
     worst_ratio: float | None = None
-    """That of the verdict."""
+    """`VerdictView.worst_ratio`."""
     also: tuple[str, ...] = ()
     """Titles of the other configurations in this line."""
 
