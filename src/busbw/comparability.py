@@ -6,7 +6,7 @@ unlike systems are neither paired nor averaged. Other facts, such as the library
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -79,6 +79,11 @@ class Difference(Struct, frozen=True):
     text: str
     is_stated: bool = True
     """True if both state the fact."""
+
+
+def differences_text(differences: Iterable[Difference]) -> str:
+    """Returns the clauses of several differences."""
+    return "; ".join(difference.text for difference in differences)
 
 
 class SystemFacts(Struct, kw_only=True, frozen=True):

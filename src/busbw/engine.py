@@ -235,26 +235,3 @@ def _run_engine(*words: str) -> "subprocess.CompletedProcess[str]":
 def collective_name(program: str) -> str:
     """Removes the suffix `_perf` of a program's name, if present. The collective need not exist."""
     return program.removesuffix("_perf")
-
-
-__all__ = [
-    "COMMAND_BY_TABLELESS_ARGUMENT",
-    "EACH_NODE",
-    "ENGINE",
-    "FASTPATH_LIBRARY",
-    "FLOWS",
-    "PROGRAMS_VARIABLE",
-    "REQUESTED_GPUS_VARIABLE",
-    "WORLD_VARIABLES",
-    "collective_name",
-    "default_ranks",
-    "devices",
-    "gpu_count",
-    "help_text",
-    "library",
-    "missing_gpu_support",
-    "preload_variables",
-    "program",
-    "versions",
-    "world",
-]

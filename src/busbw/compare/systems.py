@@ -14,6 +14,7 @@ from busbw.comparability import (
     FactName,
     SystemFacts,
     device_label,
+    differences_text,
     find_differences,
     launches_of,
     method_text,
@@ -161,7 +162,7 @@ def _require_like_runs(name: str, configuration: PointKey, facts: SystemFacts, t
         if stated := [difference for difference in (*blockers, *differences) if difference.is_stated]:
             raise UsageError(
                 f"{name} has unlike runs of {configuration.configuration_text} in lines {first.first_line} and "
-                f"{table.first_line}: {'; '.join(difference.text for difference in stated)}",
+                f"{table.first_line}: {differences_text(stated)}",
                 remedy="compare two of its tables (busbw compare LOG --variants '#1' '#2')",
             )
 

@@ -28,36 +28,22 @@ class _Candidate(NamedTuple):
     reference: NearestReference
 
 
-def find_nearest_reference(run: Series) -> NearestReference | None:
-    """Returns the most similar of all shipped measured sweeps. None if none has the run's collective."""
+def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReference | None:
+    """Returns the most similar sweep of the selected reference, or of all shipped references if none is selected.
+
+    None if no sweep has the run's collective. Of the shipped references, only measured sweeps count.
+    """
+    is_selected = selection.reference is not None
+    searched = {selection.name: selection.reference} if selection.reference is not None else references()
     run_facts = RunFacts.of(run)
     candidates = [
         _make_candidate(run, run_facts, name, reference, sweep)
-        for name, reference in references().items()
+        for name, reference in searched.items()
         for sweep in reference.sweeps
-        if sweep.collective == run.collective and sweep.kind == "measured"
+        if sweep.collective == run.collective and (is_selected or sweep.kind == "measured")
     ]
     nearest = min(candidates, key=lambda candidate: (candidate.distance, candidate.reference.name), default=None)
     return nearest.reference if nearest else None
-
-
-def find_nearest_sweep(run: Series, name: str, reference: Reference) -> NearestReference | None:
-    """Returns the most similar sweep of one reference, measured or not. None if none has the run's collective."""
-    run_facts = RunFacts.of(run)
-    candidates = [
-        _make_candidate(run, run_facts, name, reference, sweep)
-        for sweep in reference.sweeps
-        if sweep.collective == run.collective
-    ]
-    nearest = min(candidates, key=lambda candidate: candidate.distance, default=None)
-    return nearest.reference if nearest else None
-
-
-def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReference | None:
-    """Returns the most similar sweep of the selected reference, or of all published ones if none is selected."""
-    if selection.reference is not None:
-        return find_nearest_sweep(run, selection.name, selection.reference)
-    return find_nearest_reference(run)
 
 
 def has_figures_of(run: Series, reference: NearestReference) -> bool:

@@ -40,13 +40,11 @@ def read_reference_series(log: Log) -> ReferenceSeries:
     has_medians = True
     for table in log.tables:
         key = table_key(table)
-        for series in filter(_has_points, series_of_table(table)):
+        for series in series_of_table(table):
+            if not series.points:
+                continue
             first_by_key.setdefault((key, series.row.configuration), series)
             has_medians = has_medians and all(point.median_us is not None for point in series.points)
     by_mean = tuple(first_by_key.values())
     by_median = tuple(filter(None, map(replace_means_by_medians, by_mean))) if has_medians else None
     return ReferenceSeries(by_mean=by_mean, by_median=by_median)
-
-
-def _has_points(series: Series) -> bool:
-    return bool(series.points)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from busbw.comparability import find_system_difference
+from busbw.comparability import differences_text, find_system_difference
 from busbw.expect import Expectation, can_reduce_in_network
 from busbw.judge.algorithm_changes import explain_by_algorithms
 from busbw.judge.causes import likely_causes
@@ -21,7 +21,7 @@ from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.series import Series, SeriesPoint, series_of_table
 from busbw.judge.series_context import ContextFinder, SeriesContext
 from busbw.judge.types import BandVerdict, Reason, Verdict
-from busbw.judge.yardstick import Yardstick, differences_text
+from busbw.judge.yardstick import Yardstick
 from busbw.judge.yardstick_selection import select_yardstick, select_yardstick_from_log, use_medians
 from busbw.logs import Log, Placement, Table
 from busbw.statistics.bands import BANDS
@@ -312,7 +312,7 @@ def _find_obstacle(
         needs_system = expectation is None and not series.is_call
         return replace(yardstick, remedy=_NO_YARDSTICK_REMEDY if needs_system else _NO_EXPECTATION_REMEDY)
     if yardstick.blockers:
-        text = f"not comparable: {differences_text(*yardstick.blockers)}"
+        text = f"not comparable: {differences_text(yardstick.blockers)}"
         return Reason("not_comparable", text, "give a reference of the same job (--reference FILE)")
     return None
 

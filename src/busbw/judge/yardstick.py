@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from busbw import comparability
 from busbw.collectives import collectives
-from busbw.comparability import Difference, FactName, find_differences
+from busbw.comparability import Difference, FactName, differences_text, find_differences
 from busbw.expect import Expectation, ExpectedRange
 from busbw.judge.series import Series
 from busbw.judge.types import BAD_FACTOR, WIDE_RANGE_FACTOR
@@ -108,9 +108,9 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     def similarity_text(self) -> str:
         """Clause on the common properties of yardstick and run, and on their differences."""
         if self.blockers:
-            return f"not comparable: {differences_text(*self.blockers, *self.differences)}"
+            return f"not comparable: {differences_text([*self.blockers, *self.differences])}"
         if self.differences:
-            return f"same collective and ranks, but {differences_text(*self.differences)}"
+            return f"same collective and ranks, but {differences_text(self.differences)}"
         return "the same in all stated properties"
 
     def band(self, size_bytes: int) -> BandName:
@@ -147,11 +147,6 @@ def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> fl
     # The low end is less certain than the typical time: two healthy runs differ by up to `WIDE_RANGE_FACTOR`.
     fault_at_low_end_us = BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR
     return min(fault_at_typical_us, fault_at_low_end_us)
-
-
-def differences_text(*differences: Difference) -> str:
-    """Clauses of several differences."""
-    return "; ".join(difference.text for difference in differences)
 
 
 def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from busbw.collectives import collectives
-from busbw.comparability import Difference
+from busbw.comparability import Difference, differences_text
 from busbw.judge.nearest import NearestReference, has_figures_of
 from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries
 from busbw.judge.series import Series, replace_means_by_medians
 from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import Reason
-from busbw.judge.yardstick import Yardstick, differences_text, most_similar_yardstick
+from busbw.judge.yardstick import Yardstick, most_similar_yardstick
 from busbw.logs import PLACEMENT_WORDS
 from busbw.units import number_text, size_text
 
@@ -86,7 +86,7 @@ def select_yardstick_from_log(
         return Reason("no_reference_figures", f"{name} contains no rows"), []
     if not most_similar.differences:
         return most_similar, []
-    return most_similar, [f"the reference differs in {differences_text(*most_similar.differences)}"]
+    return most_similar, [f"the reference differs in {differences_text(most_similar.differences)}"]
 
 
 def _is_informative(series: Series, nearest: NearestReference) -> bool:

@@ -145,8 +145,12 @@ def size_axis(scale: Scale, sizes: Iterable[int]) -> Markup:
         )
         for tick in size_ticks(sizes)
     ]
-    title = element("text", "message size, bytes", x=(LEFT + RIGHT) / 2, y=HEIGHT - 8, class_="axis mid")
-    return group(*grid_lines, title)
+    return group(*grid_lines, size_axis_title())
+
+
+def size_axis_title() -> Markup:
+    """Draws the title of the horizontal axis."""
+    return element("text", "message size, bytes", x=(LEFT + RIGHT) / 2, y=HEIGHT - 8, class_="axis mid")
 
 
 def frame() -> Markup:

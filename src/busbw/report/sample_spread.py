@@ -118,11 +118,9 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
         element("text", axes.short_size(spread.size_bytes), x=center_x, y=axes.BOTTOM + 18, class_="tick mid")
         for spread, center_x in zip(spreads[::label_step], column_centers[::label_step], strict=True)
     ]
-    size_axis_title = element(
-        "text", "message size, bytes", x=(axes.LEFT + axes.RIGHT) / 2, y=axes.HEIGHT - 8, class_="axis mid"
-    )
     alt_text = _alt_text(title, spreads)
-    svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, size_axis_title, axes.frame(), label=alt_text)
+    value_axis = axes.value_axis(y, "time, us")
+    svg = axes.drawing(value_axis, *columns, *labels, axes.size_axis_title(), axes.frame(), label=alt_text)
     notes = [f"{dot_count:,} iterations: too many for single dots."] if dot_count > _MAX_DOTS else []
     sample_labels = {spread.sample_label for spread in spreads}
     notes += [_sample_note(label, spreads) for label in _SAMPLE_NOTES if label in sample_labels]

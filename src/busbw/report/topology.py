@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from busbw.logs import Table
+from busbw.report.axes import legend_icon
 from busbw.report.page import LegendEntry, Picture
 from busbw.svg import cut_end, drawing, element, group
 from busbw.system import System
@@ -213,8 +214,7 @@ def _draw_nics(nic_count: int, left: float, top: float) -> list[Markup]:
 
 def _legend(cluster: ClusterLayout) -> tuple[LegendEntry, ...]:
     def sample(kind: str, height: int) -> Markup:
-        inner = element("rect", x=4, y=7 - height / 2, width=26, height=height, rx=2, class_=kind)
-        return element("svg", inner, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
+        return legend_icon(element("rect", x=4, y=7 - height / 2, width=26, height=height, rx=2, class_=kind))
 
     entries = []
     if cluster.nodes:

@@ -9,25 +9,19 @@ from msgspec.structs import replace
 from busbw.topology.sources import nvml, sysfs
 from busbw.topology.sources.gpu_paths import nvlinks_between, unknown_links_note, with_remote_devices
 from busbw.topology.sources.nics import nics
-from busbw.topology.sources.nvml_functions import Nvml
 from busbw.topology.sources.pci_paths import PciLocation, pcie_level
 from busbw.topology.types import THIS_MACHINE, DevicePath, Gpu, Topology
 from busbw.units import count_text
 
 
-def discover(driver: Nvml | None, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
-    """Returns the topology of this machine, or of a test's fake driver and file tree.
+def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
+    """Combines the driver's data with the kernel's data.
 
     Args:
-        driver: Interface of NVML; None if its package is not installed.
+        snapshot: Data of the driver.
         root: Root of the kernel's file tree.
         virtual_too: Include network interfaces without a hardware device.
     """
-    return combine(nvml.snapshot(driver), root, virtual_too=virtual_too)
-
-
-def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
-    """Combines the driver's data with the kernel's data."""
     host = sysfs.read_host(root)
     located_nics = nics(root, virtual_too=virtual_too)
     gpus, gpu_notes = _gpus(snapshot, sysfs.gpu_bus_ids(root), root)
