@@ -106,7 +106,8 @@ def _stated_causes(table: Table, slow_bands: Sequence[BandVerdict]) -> Iterator[
         )
     for name, effect in _SLOWING_VARIABLES.items():
         value = table.environment.get(name, "").strip()
-        if value and not (name.endswith("_DISABLE") and value == "0"):
+        disables_nothing = name.endswith("_DISABLE") and value == "0"
+        if value and not disables_nothing:
             yield _Cause(_Evidence.LOG_FACT, loss, f"the run set {name}={value}, which {effect}", f"unset {name}")
 
 

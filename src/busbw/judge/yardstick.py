@@ -102,7 +102,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     run_variation_text: str | None = None
     """Text on the run-to-run variation: the chance difference of two starts. None if it does not widen the ranges."""
     _limits: dict[tuple[int, Placement], SizeLimits | None] = {}
-    """Results of `limits`, because one yardstick judges most tables of a long log."""
+    """Results of `limits`, because one yardstick judges most tables of a long log. Each yardstick has its own dict."""
 
     @property
     def similarity_text(self) -> str:

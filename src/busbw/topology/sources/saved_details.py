@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from busbw.topology.sources.link_rates import pcie_gbps
 from busbw.topology.sources.pci_paths import bus_id_of
 from busbw.topology.types import Driver, Gpu, Host, NvLinks, Pcie, Topology
-from busbw.units import plain
+from busbw.units import names_text, plain
 
 T = TypeVar("T")
 
@@ -174,19 +174,17 @@ def with_details(topology: Topology, details: SavedDetails) -> Topology:
     for gpu in topology.gpus or ():
         gpus.append(_gpu_with_details(gpu, details))
         notes += _contradictions(gpu, details)
-    for name, values in (
-        ("driver version", details.driver_versions),
-        ("CUDA version", details.cuda_versions),
-        ("processor", details.processors),
-    ):
-        notes += [f"the text gives more than one {name}"] if len(values) > 1 else []
+    machine_properties = {
+        "driver version": details.driver_versions,
+        "CUDA version": details.cuda_versions,
+        "processor": details.processors,
+    }
+    notes += [f"the text gives more than one {name}" for name, values in machine_properties.items() if len(values) > 1]
     driver = Driver(version=_single_value(details.driver_versions), cuda_version=_single_value(details.cuda_versions))
     host = Host(name=_host_name(details, gpus), processor=_single_value(details.processors))
     if details.hosts and host.name is None:
-        names = ", ".join(list(details.hosts)[:_MAX_HOSTS])
-        more = len(details.hosts) - _MAX_HOSTS
-        names += f" and {more} more" if more > 0 else ""
-        notes.append(f"the host of the matrix is uncertain; the text names {names}")
+        hosts_text = names_text(list(details.hosts), _MAX_HOSTS)
+        notes.append(f"the host of the matrix is uncertain; the text names {hosts_text}")
     return replace(
         topology,
         host=None if host == Host() else host,

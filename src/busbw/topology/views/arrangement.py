@@ -34,8 +34,7 @@ class NumaGroup:
 
 def arrange(topology: Topology) -> tuple[NumaGroup, ...]:
     """Returns a group for each NUMA node, by index. The group of devices with an unknown node is last."""
-    numa_nodes = (topology.host.numa_nodes or ()) if topology.host else ()
-    cpus = {node.index: node.cpus for node in numa_nodes}
+    cpus = {node.index: node.cpus for node in topology.numa_nodes}
     islands_by_node: dict[int | None, list[SwitchIsland]] = {index: [] for index in cpus}
     for island in _find_islands(topology):
         islands_by_node.setdefault(_numa_node_of(island), []).append(island)
