@@ -1,18 +1,20 @@
 """Decides the grade of a configuration, and of each of its bands of sizes.
 
-`_compare_with_range` compares each figure with its range: inside, slower, faster, unclear or undecided.
-`_decide_band_grade` makes the grade of a band from the outcomes at its sizes. Of several sizes, two neighbors must be
-slow for SLOW. The only size of a band must be far beyond its range. GOOD requires figures that a narrow range would
-accept too (`BAD_FACTOR`). `decide` makes the grade of the configuration from its bands and all other evidence.
+1. `_compare_with_range` compares each figure with its range: inside, slower, faster, unclear or undecided.
+2. `BandSizes` (band_sizes.py) sorts the sizes of a band by these outcomes.
+3. `_decide_band_grade` makes the grade of a band. Of several sizes, two neighbors must be slow for SLOW. The only size
+   of a band must be far beyond its range. GOOD requires figures that a narrow range would accept too (`BAD_FACTOR`).
+4. `decide` makes the grade of the configuration from its bands and all other evidence.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from busbw.judge.band_sizes import MIN_UNSTEADY_FACTOR, BandSizes
 from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import (
     BAD_FACTOR,
@@ -25,22 +27,13 @@ from busbw.judge.types import (
     worst,
 )
 from busbw.judge.yardstick import SizeLimits, Yardstick
-from busbw.logs import Placement
 from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, names_text, size_text
 
-_MAX_QUIET_DIFFERENCE = 0.30
-"""Maximum relative difference between the placements of one size on a quiet machine."""
-_MIN_DROP = 0.15
-"""Minimum relative decrease of the time from one size to the next larger one that counts as a drop."""
-_MIN_NOISY_DROPS = 2
-"""Number of drops that indicate a busy machine. The library's switch to another protocol may cause a single drop."""
 _MAX_DISTURBANCE_FACTOR = 1.2
 """Factor beyond the range up to which a single disturbance can explain a slow size.
 
 Beyond it the only size of a band is SLOW. A lone slow size of several is UNSURE if both placements were measured."""
-_MIN_UNSTEADY_FACTOR = 1.5
-"""Factor beyond the median of all passes from which a single pass shows a fault that comes and goes."""
 _MIN_BUMP_FACTOR = 1.5
 """Factor from which middle sizes are slower, compared with typical times, than small and large sizes explain. It is at
 most 1.37 in the published sweeps with all three bands."""
@@ -226,73 +219,12 @@ def _ratios_by_size(band: BandVerdict) -> dict[int, float]:
     return ratios
 
 
-class _BandSizes(NamedTuple):
-    """Sizes of a band in bytes, ascending, and those with each kind of figure."""
-
-    all: Sequence[int]
-    slow: Sequence[int]
-    """Sizes at which every placement is slower than its range."""
-    undecided: Sequence[int]
-    """Sizes with an undecided figure, at which each figure is undecided or slower."""
-    unclear: Sequence[int]
-    """Sizes with a figure that may be inside its range or slower."""
-    noisy: Sequence[int]
-    """Sizes at which the placements disagree. All sizes if the times drop repeatedly."""
-    slow_in_one_placement: Sequence[int]
-    """Sizes at which one placement is slower than its range, and another placement is not.
-
-    The slow placement is the same at all these sizes. If each placement is the slow one at some sizes, the placement
-    with more of these sizes decides, and the sizes of the other placement are left out.
-    """
-    unsteady: Sequence[int]
-    """Sizes with a pass that is slower than the range and takes _MIN_UNSTEADY_FACTOR times the median or more."""
-
-    @classmethod
-    def of(cls, points: Sequence[SeriesPoint], figures: Sequence[JudgedFigure]) -> "_BandSizes":
-        """Sorts the sizes of a band by the outcomes of their figures. Each point has one figure, in the same order."""
-        times_by_size: dict[int, list[float]] = {}
-        for point in points:
-            times_by_size.setdefault(point.size_bytes, []).append(point.time_us)
-        all_sizes = sorted(times_by_size)
-        noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(times_by_size[size_bytes])]
-        unsteady_sizes = {
-            point.size_bytes for point, figure in zip(points, figures, strict=True) if _is_unsteady(point, figure)
-        }
-        outcomes_by_size = _outcomes_of_unhealthy_sizes(figures)
-        return cls(
-            all=all_sizes,
-            slow=[size_bytes for size_bytes, outcomes in outcomes_by_size.items() if outcomes == {"slower"}],
-            undecided=[
-                size_bytes
-                for size_bytes, outcomes in outcomes_by_size.items()
-                if outcomes in ({"undecided"}, {"slower", "undecided"})
-            ],
-            unclear=[size_bytes for size_bytes, outcomes in outcomes_by_size.items() if "unclear" in outcomes],
-            noisy=all_sizes if _max_drops(points) >= _MIN_NOISY_DROPS else noisy_sizes,
-            slow_in_one_placement=_slow_in_one_placement(figures, outcomes_by_size),
-            unsteady=sorted(unsteady_sizes),
-        )
-
-
-def _outcomes_of_unhealthy_sizes(figures: Sequence[JudgedFigure]) -> dict[int, set[Outcome]]:
-    """Returns the outcomes of all placements at each size with a figure that is neither inside nor faster.
-
-    The sizes are ascending.
-    """
-    unhealthy_sizes = {figure.size_bytes for figure in figures if figure.outcome not in ("inside", "faster")}
-    outcomes_by_size: dict[int, set[Outcome]] = {size_bytes: set() for size_bytes in sorted(unhealthy_sizes)}
-    for figure in figures:
-        if figure.size_bytes in unhealthy_sizes:
-            outcomes_by_size[figure.size_bytes].add(figure.outcome)
-    return outcomes_by_size
-
-
 def _grade_band(
     band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]], *, is_in_graph: bool
 ) -> BandVerdict:
     """Grades a band by the outcomes of its sizes."""
     figures = [figure for _, figure in points_and_figures]
-    sizes = _BandSizes.of([point for point, _ in points_and_figures], figures)
+    sizes = BandSizes.of([point for point, _ in points_and_figures], figures)
     worst_figure = max(figures, key=lambda figure: figure.excess_ratio)
     undecided_remedy = "compare with a good run (--reference FILE)"
     if band == "latency" and not is_in_graph:
@@ -311,37 +243,8 @@ def _grade_band(
     )
 
 
-def _is_unsteady(point: SeriesPoint, figure: JudgedFigure) -> bool:
-    """True if one of several passes is far slower than their median, and slower than the range."""
-    if point.slowest_pass_us is None:
-        return False
-    return point.slowest_pass_us > max(figure.range_us.high, _MIN_UNSTEADY_FACTOR * point.time_us)
-
-
-def _is_noisy(times_us: Sequence[float]) -> bool:
-    """True if the times of one size differ too much between its placements."""
-    return max(times_us) > (1 + _MAX_QUIET_DIFFERENCE) * min(times_us)
-
-
-def _max_drops(points: Sequence[SeriesPoint]) -> int:
-    """Returns the number of drops of the placement with the most drops.
-
-    A drop is a size that takes much less time than the next smaller size. The speed of a link cannot explain a drop.
-    Both placements may show the same drop, so their numbers are not added.
-    """
-    times_by_placement: dict[Placement, list[float]] = {}
-    for point in points:
-        times_by_placement.setdefault(point.placement, []).append(point.time_us)
-    return max(map(_count_drops, times_by_placement.values()))
-
-
-def _count_drops(times_us: Sequence[float]) -> int:
-    """Counts the drops in the times of ascending sizes."""
-    return sum(time_us < (1 - _MIN_DROP) * previous_us for previous_us, time_us in itertools.pairwise(times_us))
-
-
 def _decide_band_grade(
-    sizes: _BandSizes, figures: Sequence[JudgedFigure], worst_figure: JudgedFigure, undecided_remedy: str
+    sizes: BandSizes, figures: Sequence[JudgedFigure], worst_figure: JudgedFigure, undecided_remedy: str
 ) -> tuple[Grade, str]:
     """Decides whether a band is GOOD, SLOW or UNSURE, and returns the reason.
 
@@ -358,7 +261,7 @@ def _decide_band_grade(
     )
 
 
-def _decide_slow_band(sizes: _BandSizes, worst_figure: JudgedFigure) -> tuple[Grade, str] | None:
+def _decide_slow_band(sizes: BandSizes, worst_figure: JudgedFigure) -> tuple[Grade, str] | None:
     """Decides a band if all sizes are noisy, adjacent sizes are slow, the only size is slow, or one placement is slow.
 
     Returns None for any other band.
@@ -376,7 +279,7 @@ def _decide_slow_band(sizes: _BandSizes, worst_figure: JudgedFigure) -> tuple[Gr
     return _doubt_slow_placement(sizes)
 
 
-def _doubt_slow_placement(sizes: _BandSizes) -> tuple[Grade, str] | None:
+def _doubt_slow_placement(sizes: BandSizes) -> tuple[Grade, str] | None:
     """Returns UNSURE if only one placement is slower than the range at the majority of the sizes. None otherwise."""
     slow_sizes = sizes.slow_in_one_placement
     if 2 * len(slow_sizes) <= len(sizes.all) or not _has_adjacent(sizes.all, slow_sizes):
@@ -389,12 +292,12 @@ def _doubt_slow_placement(sizes: _BandSizes) -> tuple[Grade, str] | None:
     )
 
 
-def _doubt_noisy_band(sizes: _BandSizes) -> tuple[Grade, str] | None:
+def _doubt_noisy_band(sizes: BandSizes) -> tuple[Grade, str] | None:
     """Returns UNSURE for a band with figures that vary too much. None if they do not."""
     if 2 * len(sizes.unsteady) > len(sizes.all):
         return (
             "UNSURE",
-            f"single passes are beyond the range, at {_MIN_UNSTEADY_FACTOR:g} times the median or more, at "
+            f"single passes are beyond the range, at {MIN_UNSTEADY_FACTOR:g} times the median or more, at "
             f"{count_text(len(sizes.unsteady), 'size')}: compare the passes (busbw show)",
         )
     if 2 * len(sizes.unclear) >= len(sizes.all):
@@ -416,7 +319,7 @@ def _doubt_noisy_band(sizes: _BandSizes) -> tuple[Grade, str] | None:
     return None
 
 
-def _decide_lone_sizes(sizes: _BandSizes, figures: Sequence[JudgedFigure], undecided_remedy: str) -> tuple[Grade, str]:
+def _decide_lone_sizes(sizes: BandSizes, figures: Sequence[JudgedFigure], undecided_remedy: str) -> tuple[Grade, str]:
     """Decides a band without adjacent slow sizes: single sizes may be slow or undecided."""
     if sizes.undecided:
         max_ratio = max(figure.ratio for figure in figures if figure.size_bytes in sizes.undecided)
@@ -440,17 +343,6 @@ def _decide_lone_sizes(sizes: _BandSizes, figures: Sequence[JudgedFigure], undec
 
 def _figures_at(size_bytes: int, figures: Sequence[JudgedFigure]) -> list[JudgedFigure]:
     return [figure for figure in figures if figure.size_bytes == size_bytes]
-
-
-def _slow_in_one_placement(figures: Sequence[JudgedFigure], outcomes_by_size: Mapping[int, set[Outcome]]) -> list[int]:
-    """Returns the value of `_BandSizes.slow_in_one_placement`."""
-    if not outcomes_by_size:  # the usual case
-        return []
-    sizes_by_placement: dict[Placement, list[int]] = {figure.placement: [] for figure in figures}
-    for figure in figures:
-        if figure.outcome == "slower" and outcomes_by_size[figure.size_bytes] != {"slower"}:
-            sizes_by_placement[figure.placement].append(figure.size_bytes)
-    return max(sizes_by_placement.values(), key=len)
 
 
 def _has_adjacent(sizes: Sequence[int], selected: Sequence[int]) -> bool:

@@ -187,20 +187,7 @@ def _judge_series(
         notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
     notes += _notes_on_data(series)
     by_expectation = selection.is_empty
-    if wrong_data := _wrong_data_reason(series):
-        evidence = Evidence(wrong_data=(wrong_data,))
-    elif obstacle := _find_obstacle(series, yardstick, expectation, system, by_expectation=by_expectation):
-        evidence = Evidence(obstacles=(obstacle,))
-    else:
-        assert isinstance(yardstick, Yardstick)
-        bands = grade_bands(series, yardstick)
-        evidence = Evidence(
-            obstacles=() if bands else (_OTHER_SIZES,),
-            bands=bands,
-            doubts=_find_doubts(series, bands, expectation),
-            refused_rows=_refused_rows_reason(refused_count) if refused_count else None,
-            assumed_nics=_assumed_nics_reason(expectation) if by_expectation and context.assumes_nics else None,
-        )
+    evidence = _collect_evidence(series, yardstick, context, system, refused_count, by_expectation=by_expectation)
     decision = decide(evidence)
     graded_bands = {band.band for band in decision.bands}
     missing_bands = [band for band in BANDS if band not in graded_bands]
@@ -232,6 +219,32 @@ def _select_from_reference_log(series: Series, contexts: ContextFinder) -> tuple
     if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != mean_times_us:
         yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
     return series, yardstick, notes
+
+
+def _collect_evidence(
+    series: Series,
+    yardstick: Yardstick | Reason,
+    context: SeriesContext,
+    system: System | None,
+    refused_count: int,
+    *,
+    by_expectation: bool,
+) -> Evidence:
+    """Returns the facts that the grade depends on. Only figures without an obstacle are compared with the yardstick."""
+    if wrong_data := _wrong_data_reason(series):
+        return Evidence(wrong_data=(wrong_data,))
+    if obstacle := _find_obstacle(series, yardstick, context.expectation, system, by_expectation=by_expectation):
+        return Evidence(obstacles=(obstacle,))
+    assert isinstance(yardstick, Yardstick)  # a missing yardstick is an obstacle
+    bands = grade_bands(series, yardstick)
+    if not bands:
+        return Evidence(obstacles=(_OTHER_SIZES,))
+    return Evidence(
+        bands=bands,
+        doubts=_find_doubts(series, bands, context.expectation),
+        refused_rows=_refused_rows_reason(refused_count) if refused_count else None,
+        assumed_nics=_assumed_nics_reason(context.expectation) if by_expectation and context.assumes_nics else None,
+    )
 
 
 def _wrong_data_reason(series: Series) -> Reason | None:
