@@ -11,7 +11,12 @@ from busbw.system import Fabric, Nics, System
 
 NIC_GBPS_PER_100_GBIT = 12.0
 """Bandwidth of a NIC in GB/s per 100 Gb/s of its rate, by NCCL's model."""
-NIC_SOURCE = "NCCL src/graph/topo.h: NET_BW, 12 GB/s for each 100 Gb/s"
+_NIC_SOURCE = "NCCL src/graph/topo.h: NET_BW, 12 GB/s for each 100 Gb/s"
+
+
+def nic_source(nics: Nics) -> str:
+    """Returns the source of the model's bandwidth of a NIC, and that of the NICs' rate."""
+    return f"{_NIC_SOURCE}; {nics.source}"
 
 
 def domain_ranks(scenario: Scenario, system: System) -> int:
@@ -79,7 +84,7 @@ def inter_domain_limit(scenario: Scenario, system: System, nics: Nics, traffic: 
         capacity_gbps=nics_gbps(scenario, system, nics),
         traffic=traffic,
         why=f"{reason} ({nics_text(scenario, system, nics)})",
-        source=f"{NIC_SOURCE}; {nics.source}",
+        source=nic_source(nics),
     )
 
 

@@ -4,8 +4,8 @@ import math
 
 from busbw.expect.limits import (
     domain_ranks,
-    inter_domain_limit,
     intra_domain_limit,
+    nic_source,
     nics_gbps,
     nics_text,
     one_nic_gbps,
@@ -83,7 +83,7 @@ def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_wi
         traffic=traffic,
         outside_s_per_gb=outside_s_per_gb,
         why=f"{reason} ({nics_text(scenario, system, nics)})",
-        source=inter_domain_limit(scenario, system, nics, 1.0, "").source,
+        source=nic_source(nics),
     )
 
 

@@ -9,6 +9,8 @@ of its src/graph/tuning.cc (2.18 to 2.28), so the estimates follow NCCL's own ch
 
 import math
 
+import msgspec
+
 from busbw.collectives import collectives
 from busbw.expect.limits import (
     domain_count,
@@ -286,12 +288,10 @@ def _nvls_limit(scenario: Scenario, system: System, fabric: Fabric, efficiency: 
     traffic = (1 + 1 / domain_ranks(scenario, system)) / (2 * (scenario.ranks - 1) / scenario.ranks)
     reason = "the switch reduces: each GPU sends its data once and receives the sum once"
     link_limit = intra_domain_limit(scenario, system, fabric, traffic, reason)
-    return Limit(
-        wire=link_limit.wire,
-        per="GPU",
+    return msgspec.structs.replace(
+        link_limit,
         capacity_gbps=link_limit.capacity_gbps * efficiency.value,
-        traffic=traffic,
-        why=f"{link_limit.why[:-1]} x {efficiency.value:g})",
+        why=f"{link_limit.why.removesuffix(')')} x {efficiency.value:g})",  # the capacity is in parentheses at the end
         source=f"{link_limit.source}; {efficiency.source}",
     )
 

@@ -127,11 +127,7 @@ def systems() -> dict[str, System]:
 
 
 def find(name: str, *, other_values: Sequence[str] = ()) -> System:
-    """Returns the description with a name, or that of the file at a path.
-
-    Args:
-        name: Name or path.
-        other_values: Other values that the caller accepts, for the remedy of an unknown name.
+    """Returns the description with a name, or that of the file at a path; see `Catalog.find`.
 
     Raises:
         UsageError: The description does not exist or its file is invalid.
