@@ -82,7 +82,7 @@ class PointFigures:
             self._values[quantity].append(math.nan if value is None else value)
         self._values["median_us"].append(sampled_median_us(figure) or math.nan)
         has_samples = _has_samples(figure)
-        self.are_sampled = self.are_sampled and bool(figure.samples_us)
+        self.are_sampled = self.are_sampled and has_samples
         self.have_program_samples = self.have_program_samples and has_samples and figure.samples_include_launches
         if has_samples:
             self.sample_count += len(figure.samples_us[0])
