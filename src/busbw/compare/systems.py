@@ -53,7 +53,7 @@ def separate_systems(
 
     Args:
         a: Observations of side A, and the tables that they are from, by run.
-        b: The same of side B.
+        b: Observations and tables of side B.
         any_system: True to pair one system of A with one of B even if they are unlike.
 
     Raises:
@@ -72,6 +72,7 @@ def separate_systems(
     for configuration in dict.fromkeys([*systems_a, *systems_b]):
         facts_a, facts_b = list(systems_a.get(configuration, {})), list(systems_b.get(configuration, {}))
         if len(facts_a) <= 1 and len(facts_b) <= 1:
+            # With one system on each side, the points name it only if the two systems are not paired.
             is_paired = True
             if facts_a and facts_b:
                 is_paired = any_system or _are_like(facts_a[0], facts_b[0])
@@ -83,14 +84,11 @@ def separate_systems(
         partners = _pair_systems(configuration, facts_a, facts_b)
         labels_a |= {(configuration, facts): facts.text for facts in facts_a}
         labels_b |= {(configuration, facts): (partners[facts] or facts).text for facts in facts_b}
-    return SeparatedSides(
-        _add_labels(observations_a, labels_a),
-        _add_labels(observations_b, labels_b),
-        tuple(notes),
-    )
+    return SeparatedSides(_add_labels(observations_a, labels_a), _add_labels(observations_b, labels_b), tuple(notes))
 
 
 def _configuration(point: PointKey) -> PointKey:
+    """Returns the key of `_SystemsByConfiguration`."""
     return msgspec.structs.replace(point, size_bytes=0, placement="unstated")
 
 
