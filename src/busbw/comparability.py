@@ -1,12 +1,12 @@
-"""Decides which figures are comparable: measured on like systems, by like methods. Differences are typed.
+"""Decides which figures are comparable: measured on like systems, by like methods. Each difference names its fact.
 
 This is the only definition for all commands. `check` compares a run with a reference or with a stated system, `compare`
-and `ab` compare two sides, and `history` makes trends of runs. Runs are alike if all system facts agree. Figures of
-unlike systems are neither paired nor averaged. Other facts, such as the library, may be what a comparison is about.
+and `ab` compare two sides, and `history` makes trends of runs. Systems are alike if all system facts agree. Figures of
+unlike systems are neither paired nor averaged. Other facts, such as the library, may be the purpose of a comparison.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -24,10 +24,11 @@ FactName = Literal[
 ]  # fmt: skip
 
 SYSTEM_FACTS: tuple[FactName, ...] = ("GPU", "hosts", "NICs", "transport")
-"""Facts that describe the system. A run on another system is unlike, whatever it measures."""
+"""Facts that describe the system."""
 _BLOCKING_FACTS: frozenset[FactName] = frozenset(
     ("collective", "ranks", "ranks of the test", "method", "skew", "neighbor", "transfers", *SYSTEM_FACTS)
 )
+"""Facts that forbid a comparison if they differ."""
 _ASSUMED_FACTS: frozenset[FactName] = frozenset(("method", *SYSTEM_FACTS))
 """Facts that count as equal if only one side states them, with a note."""
 _PREFIX_FACTS: frozenset[FactName] = frozenset(("GPU", "library", "NICs"))
@@ -78,6 +79,11 @@ class Difference(Struct, frozen=True):
     text: str
     is_stated: bool = True
     """True if both state the fact."""
+
+
+def differences_text(differences: Iterable[Difference]) -> str:
+    """Returns the clauses of several differences."""
+    return "; ".join(difference.text for difference in differences)
 
 
 class SystemFacts(Struct, kw_only=True, frozen=True):
@@ -176,9 +182,10 @@ def find_differences(
     run_name: str = "the run",
     other_name: str = "the reference",
 ) -> tuple[list[Difference], list[Difference]]:
-    """Returns the differences that forbid a comparison, and the others, for the facts of `other_facts`.
+    """Returns the differences that forbid a comparison, and the other differences, for the facts of `other_facts`.
 
-    Facts that one side does not state are differences too, in one list or the other.
+    If a side does not state its collective or ranks, that forbids the comparison. If only one side states a fact of
+    `_ASSUMED_FACTS`, that is one of the other differences. Any other unstated fact is no difference.
     """
     blockers: list[Difference] = []
     differences: list[Difference] = []
@@ -189,21 +196,24 @@ def find_differences(
             if name in ("collective", "ranks"):
                 blockers.append(Difference(name, f"the {name} of one of them is not known", is_stated=False))
             elif name in _ASSUMED_FACTS and run_value != other_value:
-                name_without_fact = run_name if run_value is None else other_name
-                differences.append(Difference(name, f"{label} not stated by {name_without_fact}", is_stated=False))
+                side_without_fact = run_name if run_value is None else other_name
+                differences.append(Difference(name, f"{label} not stated by {side_without_fact}", is_stated=False))
         elif not _are_same(name, run_value, other_value):
             difference = Difference(name, f"{label} {run_value} against {other_value}")
-            (blockers if name in _BLOCKING_FACTS else differences).append(difference)
+            if name in _BLOCKING_FACTS:
+                blockers.append(difference)
+            else:
+                differences.append(difference)
     return blockers, differences
 
 
 def device_label(*sides: Mapping[FactName, object]) -> str:
-    """Returns the kind of device that all sides ran on, by the names of their facts: "GPU", "processor" or "device"."""
-    # Only the host backend states a transport.
-    are_processors = {facts.get("transport") is not None for facts in sides}
-    if len(are_processors) > 1:
-        return "device"
-    return "processor" if True in are_processors else "GPU"
+    """Returns the kind of device that all sides ran on: "GPU" or "processor". "device" if the kinds differ."""
+    # Only the host backend, which runs on processors, states a transport.
+    are_processors = [facts.get("transport") is not None for facts in sides]
+    if all(are_processors):
+        return "processor"
+    return "device" if any(are_processors) else "GPU"
 
 
 def find_system_difference(table: Table, system: System) -> Difference | None:
@@ -245,11 +255,12 @@ def _neighbor_key(text: str) -> tuple[object, ...]:
     if name not in collectives():
         return (text.lower(),)  # such as compute:matmul
     collective = collectives()[name]
-    values = {flag: default for _, flag, default in _NEIGHBOR_FLAGS}
-    flag_of = {spelling: flag for long, flag, _ in _NEIGHBOR_FLAGS for spelling in (long, flag)}
-    # The engine has accepted the flags: -b 1M, -b1M, --minbytes 1M or --minbytes=1M.
-    separated = _JOINED_VALUE.sub(r"\1 ", " ".join(words)).split()
-    values |= {flag_of.get(flag, flag): value for flag, value in zip(separated[::2], separated[1::2], strict=False)}
+    values = {short: default for _, short, default in _NEIGHBOR_FLAGS}
+    short_by_long = {long: short for long, short, _ in _NEIGHBOR_FLAGS}
+    # The engine accepts the spellings -b 1M, -b1M, --minbytes 1M and --minbytes=1M. Each flag has a value.
+    flags_and_values = _JOINED_VALUE.sub(r"\1 ", " ".join(words)).split()
+    for flag, value in zip(flags_and_values[::2], flags_and_values[1::2], strict=False):
+        values[short_by_long.get(flag, flag)] = value
     if collective.redop == "never":
         del values["-o"]
     if not collective.has_root:

@@ -40,6 +40,7 @@ PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 """Folder of programs to use instead of the installed ones, such as build/dev of a source tree."""
 
 ENGINE = "busbw-engine"
+"""Program that measures every collective. Other programs, such as all_reduce_perf, start it under their name."""
 
 FLOWS = "flows"
 """First argument of the engine that measures flows for a search, not a collective."""
@@ -61,6 +62,8 @@ _NCCL_LIBRARY = "BUSBW_NCCL_LIBRARY"
 """Path of the NCCL library that the engine loads."""
 _FASTPATH_NCCL = "BUSBW_FASTPATH_NCCL"
 """NCCL library that the fast path delegates calls to."""
+_QUERY_LIMIT_S = 60
+"""Time limit for an informational flag of the engine. Waking GPUs takes seconds."""
 
 
 def _program_folders() -> Iterator[Path]:
@@ -208,11 +211,13 @@ def _run_engine(*words: str) -> "subprocess.CompletedProcess[str]":
 
     Raises:
         UsageError: The engine refuses the environment, such as contradicting variables of launchers.
-        BusbwError: The engine is not found, does not know the flag, fails, or takes more than 60 s.
+        BusbwError: The engine is not found, does not know the flag, fails, or exceeds the time limit.
     """
     path, flag = program(ENGINE), words[-1]
     try:
-        return subprocess.run([path, *words], capture_output=True, text=True, errors="replace", timeout=60, check=True)
+        return subprocess.run(
+            [path, *words], capture_output=True, text=True, errors="replace", timeout=_QUERY_LIMIT_S, check=True
+        )
     except subprocess.CalledProcessError as error:
         # An older engine does not know a newer informational flag, and asks for a collective (engine/main.cpp).
         is_flag_unknown = f"{ENGINE} {flag}: no collective before the options" in error.stderr
@@ -230,26 +235,3 @@ def _run_engine(*words: str) -> "subprocess.CompletedProcess[str]":
 def collective_name(program: str) -> str:
     """Removes the suffix `_perf` of a program's name, if present. The collective need not exist."""
     return program.removesuffix("_perf")
-
-
-__all__ = [
-    "COMMAND_BY_TABLELESS_ARGUMENT",
-    "EACH_NODE",
-    "ENGINE",
-    "FASTPATH_LIBRARY",
-    "FLOWS",
-    "PROGRAMS_VARIABLE",
-    "REQUESTED_GPUS_VARIABLE",
-    "WORLD_VARIABLES",
-    "collective_name",
-    "default_ranks",
-    "devices",
-    "gpu_count",
-    "help_text",
-    "library",
-    "missing_gpu_support",
-    "preload_variables",
-    "program",
-    "versions",
-    "world",
-]

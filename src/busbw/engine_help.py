@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from busbw import engine
 
 _FLAG = re.compile(r"  (?:(?P<short>-\w), |    )(?P<long>--[\w-]+)(?: (?P<placeholder>\S+))?\s{2,}(?P<help>.+)")
+"""Line of a flag: "  -b, --minbytes SIZE  Smallest size". Without a short name, four spaces take its place."""
 _CHOICE_PLACEHOLDERS = ("TYPE", "OP")
 """Placeholders of flags with a list of values at the start of their help."""
 _FILE_PLACEHOLDERS = ("FILE", "PATH")

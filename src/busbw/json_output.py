@@ -12,6 +12,7 @@ SCHEMA_VERSION = "2.0"
 
 _ENCODER = msgspec.json.Encoder()
 _BEGINNING = _ENCODER.encode({"schema_version": SCHEMA_VERSION})[:-1]
+"""Beginning of each object, without the closing brace."""
 
 
 def json_object(value: object) -> bytes:
@@ -19,9 +20,10 @@ def json_object(value: object) -> bytes:
 
     Terminals can print it safely.
     """
-    fields = _ENCODER.encode(value)[1:]
     # Called for each of up to two million objects of a list. Joining encoded text is faster than making a larger dict.
-    return escape_json(_BEGINNING + (b"," if fields != b"}" else b"") + fields)
+    fields_and_end = _ENCODER.encode(value)[1:]
+    separator = b"" if fields_and_end == b"}" else b","
+    return escape_json(_BEGINNING + separator + fields_and_end)
 
 
 def encode_item(value: object) -> Iterator[bytes]:

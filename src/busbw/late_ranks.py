@@ -11,7 +11,7 @@ from busbw.records import LateRankKind
 from busbw.units import count_text
 
 _MIN_SIZES = 2
-"""Minimum number of sizes at which a rank must be late, if as many were measured. At one size it may be chance."""
+"""Number of sizes at which a rank must be late, if as many were measured. At one size it may be late by chance."""
 
 _TEXT_BY_KIND: dict[LateRankKind, str] = {
     "late_start": "starts each iteration {late_us:.0f} us after all others",
@@ -29,11 +29,11 @@ class LateRank(Struct, kw_only=True, frozen=True):
     """Rank in the whole job."""
     host: str
     late_us: float
-    """Median over the measurements that name it."""
+    """Median over the measurements that name the rank."""
     sizes: int
-    """Number of sizes at which it was late."""
+    """Number of sizes at which the rank was late."""
     measured_sizes: int
-    """Number of sizes of the rows."""
+    """Number of all measured sizes."""
 
     @property
     def text(self) -> str:
@@ -77,8 +77,9 @@ def late_ranks(rows: Sequence[Row], measured_sizes: int | None = None) -> tuple[
         )
         for (kind, rank, host), delays in delays_by_rank.items()
     ]
-    confirmed = (rank for rank in candidates if rank.sizes >= min(_MIN_SIZES, measured_sizes))
-    return tuple(sorted(confirmed, key=lambda rank: -rank.late_us))
+    min_sizes = min(_MIN_SIZES, measured_sizes)
+    confirmed = (late_rank for late_rank in candidates if late_rank.sizes >= min_sizes)
+    return tuple(sorted(confirmed, key=lambda late_rank: -late_rank.late_us))
 
 
 def other_warnings(figure: Figure) -> list[str]:

@@ -65,9 +65,11 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     late_ranks: tuple[LateRankRecord, ...] = ()
     """Ranks that the others waited for. Empty also if the log does not state them."""
     algorithm: str | None = None
-    """Algorithm of the library: 'ring', 'tree', ... None if unknown, as are the next two."""
+    """Algorithm of the library: 'ring', 'tree', ... None if unknown."""
     protocol: str | None = None
+    """Protocol of the library: 'll', 'll128', 'simple'. None if unknown."""
     channels: int | None = None
+    """Number of channels of the library. None if unknown."""
     skew: SkewRecord | None = None
     """Comparison with the balanced operation. None without --skew."""
     together: TogetherRecord | None = None
@@ -131,7 +133,7 @@ COMPARISON_HEADINGS = {
 def comparison_values(figures: Sequence[Figure], column: str) -> list[float | None]:
     """Returns the values for a column of COMPARISON_HEADINGS. None if unknown or if the run has no such comparison.
 
-    The name of the column has the field of the figure, and the field of its comparison.
+    The name of a column such as `skew_bound_us` is the field of the figure, and the field of this comparison.
     """
     kind, _, field = column.partition("_")
     comparisons = map(attrgetter(kind), figures)
@@ -194,7 +196,9 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     @property
     def label(self) -> str:
         """Text that tells the row from others of its table: its size, or its call of comm_ops."""
-        return self.collective or "" if self.lifecycle else size_text(self.size_bytes)
+        if self.lifecycle:
+            return self.collective or ""
+        return size_text(self.size_bytes)
 
 
 class Rank(Struct, kw_only=True, frozen=True):
@@ -269,7 +273,7 @@ class Table(Struct, kw_only=True, frozen=True):
 
     @property
     def has_several_runs(self) -> bool:
-        """True if several processes are rank 0. Each run has one, so rows of several runs may be mixed in the table."""
+        """True if several processes are rank 0. Each run has one rank 0, so the table may mix rows of several runs."""
         return self.rank_zero_processes > 1
 
     @property
@@ -305,7 +309,8 @@ class Table(Struct, kw_only=True, frozen=True):
     @property
     def is_in_graph(self) -> bool:
         """True if the log states that CUDA graphs (-G) launched the operations, so the times contain no launch time."""
-        return (self.settings.get("graph") or self.settings.get("graph_launches") or "0") != "0"
+        launches = self.settings.get("graph") or self.settings.get("graph_launches")
+        return bool(launches) and launches != "0"
 
     def collective_of(self, row: Row) -> str | None:
         """Returns the collective of one of the table's rows. None if unknown."""

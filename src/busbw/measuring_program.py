@@ -15,6 +15,7 @@ from busbw.find.rounds import Round
 from busbw.program_pipes import ProgramPipes
 
 _POLL_S = 0.2
+"""Time between two checks for an interrupt and the time limit."""
 _MAX_ANSWER_BYTES = 1 << 28
 
 
@@ -90,6 +91,7 @@ class MeasuringProgram:
                 raise self._end_error(question) from None
 
     def _wait(self, question: str, deadline_s: float) -> None:
+        """Waits until the program has written something, or closed its output."""
         while not select.select([self._pipes.answers], [], [], _POLL_S)[0]:
             self._check_time(question, deadline_s)
 

@@ -1,4 +1,4 @@
-"""Forms of the messages that NCCL prints, with any text of a launcher before them."""
+"""Regular expressions of messages that NCCL prints. A launcher may have added text before a message."""
 
 import re
 

@@ -10,7 +10,7 @@ _MIN_LENGTH = 3
 
 
 def near_misses(word: str, names: Iterable[str], *, min_similarity: float = 0.6) -> list[str]:
-    """Returns the names that begin with the word, else the most similar one. Empty if no name is similar.
+    """Returns the names that begin with the word, otherwise the most similar name. Empty if no name is similar.
 
     Args:
         word: The word as typed, in any case.
@@ -27,6 +27,9 @@ def near_misses(word: str, names: Iterable[str], *, min_similarity: float = 0.6)
 
 def suggestion(word: str, names: Iterable[str]) -> str:
     """Returns the beginning of a remedy: "did you mean NAME? ". Empty if no name is near."""
-    *others, last = near_misses(word, names) or [""]
-    text = f"{', '.join(others)} or {last}" if others else last
-    return f"did you mean {text}? " if text else ""
+    similar_names = near_misses(word, names)
+    if not similar_names:
+        return ""
+    *others, last = similar_names
+    names_text = f"{', '.join(others)} or {last}" if others else last
+    return f"did you mean {names_text}? "

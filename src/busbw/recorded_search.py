@@ -29,7 +29,7 @@ def append_lines(path: Path, *lines: SearchLine) -> None:
             end = file.tell()
             try:
                 content = memoryview(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-                while content:
+                while content:  # an unbuffered file may take only a part
                     content = content[file.write(content) :]
             except OSError:
                 file.truncate(end)
@@ -85,18 +85,18 @@ def read_search(path: Path) -> RecordedSearch:
 
 def redact_search(search: RecordedSearch) -> RecordedSearch:
     """Returns the search with `host-1` and `leaf-1` for names, and without its command line and process ids."""
-    nodes = [node.name for node in search.cluster.nodes]
-    names = {name: f"host-{number}" for number, name in enumerate(nodes, start=1)}
+    node_names = [node.name for node in search.cluster.nodes]
+    hosts = {name: f"host-{number}" for number, name in enumerate(node_names, start=1)}
     leaves = {name: f"leaf-{number}" for number, name in enumerate(search.cluster.leaf_names, start=1)}
-    names = leaves | names
-    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    replacements = leaves | hosts
+    longest_first = "|".join(map(re.escape, sorted(replacements, key=len, reverse=True)))
     pattern = re.compile(rf"(?<![\w.-])(?:{longest_first})(?![\w-])")
 
     def redact(value: Any) -> Any:
         if isinstance(value, str):
-            return _PID.sub("pid", pattern.sub(lambda match: names[match[0]], value))
+            return _PID.sub("pid", pattern.sub(lambda match: replacements[match[0]], value))
         if isinstance(value, dict):
-            # A kind of part is no name, but a node may have its name.
+            # The value of `kind` is a kind of part, such as "nic", which is also a possible name of a node.
             return {key: item if key == "kind" else redact(item) for key, item in value.items()}
         return [redact(item) for item in value] if isinstance(value, list | tuple) else value
 
@@ -106,20 +106,23 @@ def redact_search(search: RecordedSearch) -> RecordedSearch:
         search,
         header=msgspec.structs.replace(search.header, args=[], nodes=[]),
         cluster=Cluster(descriptions),
-        results=[replace(one, errors=dict.fromkeys(one.errors, "(redacted)")) for one in search.results],
+        results=[replace(result, errors=dict.fromkeys(result.errors, "(redacted)")) for result in search.results],
         end=end,
     )
 
 
 def _decode_round(record: RoundRecord, cluster: Cluster) -> tuple[Round, RoundResult]:
+    """Raises ValueError if the round names GPUs that do not exist, or other flows than it has times for."""
     source, target = np.array(record.sources, dtype=np.int64), np.array(record.targets, dtype=np.int64)
-    flows = len(record.times_us)
+    flow_count = len(record.times_us)
     gpus = np.concatenate([source, target])
-    if not len(source) == len(target) == flows or not ((gpus >= 0) & (gpus < len(cluster.gpu_node))).all():
+    are_gpus_known = bool(((gpus >= 0) & (gpus < len(cluster.gpu_node))).all())
+    if not are_gpus_known or not len(source) == len(target) == flow_count:
         raise ValueError("a round names other flows than it has times for")
-    times = np.full((flows, max(map(len, record.times_us), default=1) or 1), np.nan)
-    for row, times_us in enumerate(record.times_us):
-        times[row, : len(times_us)] = times_us
-    result = RoundResult(times_us=times, errors=record.errors, took_s=record.took_s)
+    max_iterations = max([1, *map(len, record.times_us)])
+    all_times_us = np.full((flow_count, max_iterations), np.nan)
+    for flow, times_us in enumerate(record.times_us):
+        all_times_us[flow, : len(times_us)] = times_us
+    result = RoundResult(times_us=all_times_us, errors=record.errors, took_s=record.took_s)
     load = Load[record.load.upper()]
     return Round(load=load, source=source, target=target, chosen_bytes=record.size_bytes), result

@@ -19,6 +19,7 @@ Item = TypeVar("Item")
 Source = TypeVar("Source")
 
 _BLOCK_ITEMS = 1000
+"""Number of items that are written together."""
 _MAX_BYTES_IN_MEMORY = 1 << 20
 """Maximum length of a temporary file that needs no folder."""
 _COMPRESSION_LEVEL = 1
@@ -94,14 +95,14 @@ class ItemFile:
         data = zlib.compress(msgspec.msgpack.encode(items), _COMPRESSION_LEVEL)
         with temporary_file_errors():
             file = self._open()
-            offset = file.seek(0, 2)
+            offset = file.seek(0, os.SEEK_END)
             file.write(data)
             file.flush()
         return Block(offset, len(data), len(items))
 
     def read(self, block: Block) -> bytes:
         """Returns the encoded list of the items of a block."""
-        # Threads and forked processes share the position of the file, so it is not used.
+        # Threads and forked processes share the position of the file, so `pread` reads without it.
         return zlib.decompress(os.pread(self._open().fileno(), block.length, block.offset))
 
     def _open(self) -> IO[bytes]:
@@ -114,7 +115,7 @@ class ItemFile:
 
 @cache
 def _list_decoder(item_type: type[Item]) -> msgspec.msgpack.Decoder[list[Item]]:
-    """Returns the decoder for blocks of items. To make one takes as long as to decode a few rows."""
+    """Returns the decoder for blocks of items. Making a decoder takes as long as decoding a few rows."""
     return msgspec.msgpack.Decoder(list[item_type])  # type: ignore[valid-type]
 
 
@@ -142,7 +143,7 @@ class LazySequence(Sequence[Item]):
 
 
 class SequenceOnDemand(LazySequence[Item]):
-    """Items that are made together when one of them is needed first. Their number is known before."""
+    """Items that are made together at the first access to one of them. Their number is known before."""
 
     def __init__(self, count: int, make_items: Callable[[], tuple[Item, ...]]) -> None:
         self._count, self._make_items = count, make_items
@@ -158,7 +159,7 @@ class SequenceOnDemand(LazySequence[Item]):
         return iter(self._items)
 
     def __eq__(self, other: object) -> bool:
-        """True for equal items, so that it equals a tuple."""
+        """True for equal items, also of a tuple."""
         return self._items == (other._items if isinstance(other, SequenceOnDemand) else other)
 
     __hash__ = None  # type: ignore[assignment]

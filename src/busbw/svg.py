@@ -15,6 +15,11 @@ def clean(text: str) -> str:
     return plain(text.translate(_SPACES), "\N{REPLACEMENT CHARACTER}")
 
 
+def cut_end(text: str, max_length: int) -> str:
+    """Cuts a text to a number of characters, the last one an ellipsis."""
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 def element(name: str, *children: Markup | str, **attributes: str | float | None) -> Markup:
     """Makes one element. Markup children are inserted as they are, other children as text.
 

@@ -9,7 +9,9 @@ _SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?:([KMGT])(?:i?B)?|B)?"
 _MAX_SIZE_BYTES = 2.0**62
 _MAX_MESSAGE_LENGTH = 2000
 """Characters. The longest messages list all allowed values."""
-_MAX_WORD_LENGTH, _SHORT_WORD_LENGTH = 300, 100
+_MAX_WORD_LENGTH = 300
+_SHORT_WORD_LENGTH = 100
+"""Length to which a word above `_MAX_WORD_LENGTH` is cut."""
 _LONG_WORD = re.compile(rf"\S{{{_MAX_WORD_LENGTH + 1},}}")
 _MAY_NEED_ESCAPE = re.compile("[^\x00-\x7e]")
 """Characters outside of ASCII, and DEL. JSON itself escapes the other control characters."""
@@ -23,7 +25,8 @@ def parse_size(text: str) -> int | None:
     match = _SIZE.fullmatch(text)
     if not match:
         return None
-    size_bytes = float(match[1]) * 1024.0 ** " KMGT".index((match[2] or " ").upper())
+    power = " KMGT".index((match[2] or " ").upper())
+    size_bytes = float(match[1]) * 1024.0**power
     return int(size_bytes) if size_bytes <= _MAX_SIZE_BYTES and size_bytes.is_integer() else None
 
 
@@ -74,9 +77,10 @@ def duration_text(time_us: float) -> str:
         value, unit = time_us / 1e6, "s"
     elif time_us >= 1e3:
         value, unit = time_us / 1e3, "ms"
-    # Three significant digits after rounding.
-    decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{decimals}f} {unit}"
+    # Three significant digits: 9.995 rounds to 10.0, and 99.95 to 100.
+    if value >= 99.95:
+        return f"{value:.0f} {unit}"
+    return f"{value:.1f} {unit}" if value >= 9.995 else f"{value:.2f} {unit}"
 
 
 def size_range_text(sizes_bytes: Iterable[int]) -> str:
@@ -87,7 +91,8 @@ def size_range_text(sizes_bytes: Iterable[int]) -> str:
 
 def count_text(count: int, singular: str, plural: str = "") -> str:
     """Text of a count with its noun: "1 row", "24 rows". By default the plural is the singular with an s."""
-    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+    noun = singular if count == 1 else plural or f"{singular}s"
+    return f"{count:,} {noun}"
 
 
 def names_text(names: Sequence[str], max_count: int) -> str:

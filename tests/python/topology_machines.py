@@ -16,9 +16,18 @@ from typing import Any
 
 import pynvml
 
+from busbw.topology import Topology
+from busbw.topology.sources import nvml
+from busbw.topology.sources.discovery import combine
+
 # Constants of nvml.h, repeated here so that they do not depend on the tested code.
 NOT_SUPPORTED, INVALID_ARGUMENT, LIBRARY_NOT_FOUND, LOST = 3, 2, 12, 15
 TO_GPU, TO_SWITCH = 0, 2
+
+
+def discover(driver: FakeNvml | None, root: Path, *, virtual_too: bool = False) -> Topology:
+    """Returns the topology of a fake machine."""
+    return combine(nvml.snapshot(driver), root, virtual_too=virtual_too)
 
 
 def write(root: Path, name: str, text: str) -> None:

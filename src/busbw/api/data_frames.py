@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def to_pandas(logs: Sequence[Log]) -> "pandas.DataFrame":
-    """Returns the measurements as a data frame of pandas with nullable types.
-
-    Raises:
-        BusbwError: pandas is not installed.
-    """
+    """Returns the measurements as a data frame of pandas with nullable types."""
     pandas = _import_extra("pandas")
     dtypes = {str: "string", int: "Int64", float: "Float64"}
     columns, types = flat_columns(flat_rows(logs)), column_types()
@@ -26,11 +22,7 @@ def to_pandas(logs: Sequence[Log]) -> "pandas.DataFrame":
 
 
 def to_polars(logs: Sequence[Log]) -> "polars.DataFrame":
-    """Returns the measurements as a data frame of polars.
-
-    Raises:
-        BusbwError: polars is not installed.
-    """
+    """Returns the measurements as a data frame of polars."""
     library = _import_extra("polars")
     dtypes = {str: library.String, int: library.Int64, float: library.Float64}
     schema = {name: dtypes[kind] for name, kind in column_types().items()}
@@ -39,11 +31,7 @@ def to_polars(logs: Sequence[Log]) -> "polars.DataFrame":
 
 
 def _import_extra(name: str) -> Any:
-    """Imports an optional package, which has the name of its extra.
-
-    Raises:
-        BusbwError: The package is not installed.
-    """
+    """Imports an optional package, which has the name of its extra. Raises BusbwError if it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:

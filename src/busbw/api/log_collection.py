@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from busbw import reference as references
 from busbw.api import data_frames
 from busbw.errors import UsageError
 from busbw.exporters.flat import FlatRow, flat_rows
 from busbw.judge import JudgedConfiguration, ReferenceSelection, judge_configurations
 from busbw.launchers.machine_types.named_system import named_system
 from busbw.logs import Log, Row, Table
-from busbw.reference import Reference
+from busbw.reference import Reference, references
+from busbw.reference import find as find_reference
 from busbw.system import Nics, System
 from busbw.units import count_text
 
@@ -106,8 +106,8 @@ def _reference_selection(
         return ReferenceSelection(name=reference.title, reference=reference)
     if reference == "auto":
         return ReferenceSelection(name="auto", nearest=True)
-    if reference in references.references() or reference.endswith(".toml"):
-        return ReferenceSelection(name=reference, reference=references.find(reference))
+    if reference in references() or reference.endswith(".toml"):
+        return ReferenceSelection(name=reference, reference=find_reference(reference))
     raise UsageError(
         f'there is no published reference "{reference}"',
         remedy="use auto, a name from `busbw refs`, or busbw.load for a log",

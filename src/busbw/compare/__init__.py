@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from busbw.comparability import find_load_differences
+from busbw.comparability import differences_text, find_load_differences
 from busbw.compare import differences
 from busbw.compare.evidence import MIN_RUNS
 from busbw.compare.figures import PointFigures
@@ -187,9 +187,8 @@ def _require_like_loads(a: _SideContent, b: _SideContent) -> None:
     name_a, name_b = a.side.label, b.side.label
     for table in tables:
         if load_differences := find_load_differences(first, table, run_name=name_a, other_name=name_b):
-            differences_text = "; ".join(difference.text for difference in load_differences)
             raise UsageError(
-                f"{name_a} and {name_b} measured unlike traffic: {differences_text}",
+                f"{name_a} and {name_b} measured unlike traffic: {differences_text(load_differences)}",
                 remedy="compare runs with the same --skew, --with and -H",
             )
 

@@ -21,6 +21,7 @@ A run can start in a fast or a slow state. With three runs per side it happens t
 state and all runs of B in the other (docs/explanation/comparison.md)."""
 _MIN_RUNS_FOR_INTERVAL = 3
 """Minimum number of runs per side for an interval over runs. An interval from two runs is too wide to decide."""
+
 VariationLimits = tuple[tuple[float, float], ...]
 """Run-to-run variation by size: (largest size in bytes, relative difference up to this size), smallest size first."""
 _DEFAULT_VARIATION: VariationLimits = ((8 << 10, 0.20), (1 << 20, 0.10))
@@ -50,10 +51,13 @@ class TimeComparison:
         launch_modes = self.a.launch_modes | self.b.launch_modes
         if self.is_device or not launch_modes:
             return _DEFAULT_VARIATION
-        largest_factor, up_to_bytes = max(
-            (VARIATIONS[mode].factor, VARIATIONS[mode].up_to_bytes or math.inf) for mode in launch_modes
-        )
-        return ((up_to_bytes, round(largest_factor - 1, 9)),)
+        factors_with_limits = []
+        for mode in launch_modes:
+            variation = VARIATIONS[mode]
+            up_to_bytes = math.inf if variation.up_to_bytes is None else variation.up_to_bytes
+            factors_with_limits.append((variation.factor, up_to_bytes))
+        max_factor, up_to_bytes = max(factors_with_limits)
+        return ((up_to_bytes, round(max_factor - 1, 9)),)  # 1.8 - 1 is 0.8, without a rounding error in messages
 
 
 @dataclass(frozen=True)
@@ -78,14 +82,15 @@ class Evidence:
 def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
     """Estimates the speed-up by the strongest basis: runs, then stretches of iterations, then single figures."""
     quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.a, comparison.b)
-    evidence = _evidence_from_runs(comparison, quantity, alpha)
-    if evidence is None and quantity != "time_us":  # samples do not describe `time_us`, see `program_time`
-        evidence = _evidence_from_iterations(comparison, quantity, alpha)
-    if evidence is None:
-        is_stated = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
-        quantities = (quantity,) if is_stated else _PRINTED_QUANTITIES
-        evidence = _evidence_from_means(comparison.a, comparison.b, quantities)
-    return evidence
+    if evidence := _evidence_from_runs(comparison, quantity, alpha):
+        return evidence
+    samples_describe_quantity = quantity != "time_us"  # see `program_time`
+    if samples_describe_quantity and (evidence := _evidence_from_iterations(comparison, quantity, alpha)):
+        return evidence
+    # Logs with device times state both times, so no bandwidth replaces the compared time.
+    is_time_stated = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
+    quantities = (quantity,) if is_time_stated else _PRINTED_QUANTITIES
+    return _evidence_from_means(comparison.a, comparison.b, quantities)
 
 
 def _evidence_from_runs(comparison: TimeComparison, quantity: TimeQuantity, alpha: float) -> Evidence | None:
@@ -159,29 +164,29 @@ def _summarize_iterations(figures: PointFigures) -> stats.SampleSummary | None:
 
 def _evidence_from_means(a: PointFigures, b: PointFigures, quantities: Sequence[TimeQuantity]) -> Evidence:
     """Returns the speed-up by the quantity that both sides print most precisely, with its rounding bounds."""
-    best: Evidence | None = None
-    for quantity in quantities:
-        values = [a.printed_median(quantity), b.printed_median(quantity)]
-        if not all(values):
-            continue
-        # The speed-up is time of A over time of B, or bandwidth of B over bandwidth of A.
-        numerator, denominator = values if quantity.endswith("_us") else reversed(values)
-        assert numerator is not None
-        assert denominator is not None
-        numerator_low, numerator_high = stats.rounding_bounds(numerator)
-        denominator_low, denominator_high = stats.rounding_bounds(denominator)
-        if numerator_low <= 0 or denominator_low <= 0:
-            continue
-        bounds = (numerator_low / denominator_high, numerator_high / denominator_low)
-        if bounds[0] == 0 or math.isinf(bounds[1]):
-            continue  # the ratio over- or underflows
-        evidence = Evidence(
-            basis="means", speedup=numerator / denominator, interval=None, rounding=bounds, compared=quantity
-        )
-        if best is None or _rounding_width(evidence) < _rounding_width(best):
-            best = evidence
-    reason = "both sides print no common time or bandwidth that exceeds half of its last digit"
-    return best or Evidence(basis="means", speedup=None, interval=None, rounding=None, missing_reason=reason)
+    candidates = [evidence for quantity in quantities if (evidence := _evidence_from_quantity(a, b, quantity))]
+    if not candidates:
+        reason = "both sides print no common time or bandwidth that exceeds half of its last digit"
+        return Evidence(basis="means", speedup=None, interval=None, rounding=None, missing_reason=reason)
+    return min(candidates, key=_rounding_width)
+
+
+def _evidence_from_quantity(a: PointFigures, b: PointFigures, quantity: TimeQuantity) -> Evidence | None:
+    """Returns the speed-up by one printed quantity. None if a side lacks it, or if rounding may have made it zero."""
+    value_a, value_b = a.printed_median(quantity), b.printed_median(quantity)
+    if not value_a or not value_b:
+        return None
+    # The speed-up is time of A over time of B, or bandwidth of B over bandwidth of A.
+    is_time = quantity.endswith("_us")
+    numerator, denominator = (value_a, value_b) if is_time else (value_b, value_a)
+    numerator_low, numerator_high = stats.rounding_bounds(numerator)
+    denominator_low, denominator_high = stats.rounding_bounds(denominator)
+    if numerator_low <= 0 or denominator_low <= 0:
+        return None
+    bounds = (numerator_low / denominator_high, numerator_high / denominator_low)
+    if bounds[0] == 0 or math.isinf(bounds[1]):
+        return None  # the ratio over- or underflows
+    return Evidence(basis="means", speedup=numerator / denominator, interval=None, rounding=bounds, compared=quantity)
 
 
 def _rounding_width(evidence: Evidence) -> float:

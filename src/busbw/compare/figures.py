@@ -16,10 +16,14 @@ _STATED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_
 
 def sampled_median_us(figure: Figure) -> float | None:
     """Returns the median over the iterations of the slowest rank's time. None without samples, or unless above zero."""
-    if not (figure.samples_us and figure.samples_us[0]):
+    if not _has_samples(figure):
         return None
     value = median(stats.slowest_rank_us(figure.samples_us))
     return value if value > 0 else None
+
+
+def _has_samples(figure: Figure) -> bool:
+    return bool(figure.samples_us and figure.samples_us[0])
 
 
 class PointFigures:
@@ -49,6 +53,7 @@ class PointFigures:
         self._derived: set[str] = set()
         """Quantities that a figure derives from others."""
         self._last_pass = (-1, -1)
+        """Run and cycle of the last figure."""
         for run, figure in enumerate(figures):
             self.add(figure, run)
 
@@ -76,26 +81,28 @@ class PointFigures:
             value = getattr(figure, quantity)
             self._values[quantity].append(math.nan if value is None else value)
         self._values["median_us"].append(sampled_median_us(figure) or math.nan)
-        has_samples = bool(figure.samples_us and figure.samples_us[0])
-        self.are_sampled &= bool(figure.samples_us)
-        self.have_program_samples &= has_samples and figure.samples_include_launches
+        has_samples = _has_samples(figure)
+        self.are_sampled = self.are_sampled and has_samples
+        self.have_program_samples = self.have_program_samples and has_samples and figure.samples_include_launches
         if has_samples:
             self.sample_count += len(figure.samples_us[0])
             self.slowest_us.extend(stats.slowest_rank_us(figure.samples_us))
-        if figure.wrong_elements is not None:
-            self.wrong_elements = (self.wrong_elements or 0) + figure.wrong_elements
+        self._add_wrong_elements(figure.wrong_elements)
         self.algorithms.add(figure.algorithm_text)
         self._derived.update(figure.derived)
         return True
 
+    def _add_wrong_elements(self, count: int | None) -> None:
+        if count is not None:
+            self.wrong_elements = (self.wrong_elements or 0) + count
+
     def _extend(self, other: "PointFigures") -> None:
         self.runs.extend(other.runs)
         self.slowest_us.extend(other.slowest_us)
-        self.are_sampled &= other.are_sampled
-        self.have_program_samples &= other.have_program_samples
+        self.are_sampled = self.are_sampled and other.are_sampled
+        self.have_program_samples = self.have_program_samples and other.have_program_samples
         self.sample_count += other.sample_count
-        if other.wrong_elements is not None:
-            self.wrong_elements = (self.wrong_elements or 0) + other.wrong_elements
+        self._add_wrong_elements(other.wrong_elements)
         self.algorithms |= other.algorithms
         self.launch_modes |= other.launch_modes
         if self.claimed_speedup is None:
@@ -120,10 +127,11 @@ class PointFigures:
     def printed_median(self, quantity: TimeQuantity) -> float | None:
         """Returns the median of the printed values. None if one is missing, zero, or derived from other figures."""
         values = self.positive_values(quantity)
-        return median(values) if quantity not in self._derived and len(values) == len(self) > 0 else None
+        has_all_values = 0 < len(values) == len(self)
+        return median(values) if has_all_values and quantity not in self._derived else None
 
     def median_per_run(self, quantity: TimeQuantity) -> list[float]:
-        """Returns one value per run, the median over its cycles, which are not independent.
+        """Returns one value per run: the median over the run's cycles, because cycles are not independent.
 
         Empty if a value is missing or not above zero.
         """
@@ -143,11 +151,12 @@ def side_figures(figures: PointFigures, *, runs: int | None = None) -> SideFigur
     """
     known = {quantity: figures.known_values(quantity) for quantity in _STATED_QUANTITIES}
     sampled_us = figures.known_values("median_us")
+    algorithm = next(iter(figures.algorithms)) if len(figures.algorithms) == 1 else ""
     return SideFigures(
         **{quantity: median(values) if values else None for quantity, values in known.items()},
         median_us=median(sampled_us) if sampled_us and len(sampled_us) == len(figures) else None,
         samples=figures.sample_count,
         runs=len(figures) if runs is None else runs,
         wrong_elements=figures.wrong_elements,
-        algorithm=(next(iter(figures.algorithms)) or None) if len(figures.algorithms) == 1 else None,
+        algorithm=algorithm or None,
     )

@@ -25,15 +25,15 @@ _MAX_BYTES = 1 << 30
 _BYTES_PER_POINT = 2200
 """Approximate memory of a point without figures."""
 _BYTES_PER_FIGURE = 56
-"""Approximate memory of a figure in packed arrays. They are about an eighth longer than their content."""
+"""Approximate memory of a figure in packed arrays. The arrays are about an eighth longer than their content."""
 _BYTES_PER_SAMPLE = 9
+"""Approximate memory of a sample: 8 bytes in such an array."""
 
 SystemFigures: TypeAlias = dict[SystemFacts, PointFigures]
 """Figures at a point by the system that they were measured on."""
 Observations: TypeAlias = dict[PointKey, SystemFigures]
 """All figures of one side by point and system."""
 
-# Fields of PointKey with their names in messages, the most important first.
 _FIELD_NAMES = {
     "collective": "collective",
     "dtype": "data type",
@@ -46,6 +46,7 @@ _FIELD_NAMES = {
     "placement": "placement",
     "together": "operation",
 }
+"""Fields of PointKey except the size, with their names in messages, the most important first."""
 
 
 class SideRows(NamedTuple):
@@ -88,20 +89,22 @@ class _Configuration(NamedTuple):
 
     facts: SystemFacts
     figures: dict[tuple[int, Placement, bool], PointFigures]
-    """Its figures in the result by size, placement and `PointKey.together`. To find them here takes less time than to
-    make a point for each of a million figures."""
+    """Figures of the result by size, placement and `PointKey.together`.
+
+    A lookup here is faster than to make a point for each of a million figures."""
 
 
 class _FigureCollector:
-    """Collects the figures of one side."""
+    """Collects the figures of one side. `begin_run` must precede the rows of each run."""
 
     def __init__(self) -> None:
         self.by_point: Observations = {}
         self._used_bytes = 0
         self._configurations: dict[tuple[object, ...], _Configuration] = {}
+        """Configurations of all runs, by the facts that equal configurations share."""
 
     def begin_run(self, run: int, table: Table) -> None:
-        """Sets the table of the next rows."""
+        """Sets the number and the table of the run that the next rows belong to."""
         self._run, self._table = run, table
         self._launch_mode = _visible_launch_mode(table)
         self._configurations_of_run: dict[tuple[object, ...], _Configuration] = {}
@@ -216,17 +219,11 @@ def _align_field(
     if values_a == values_b or not a or not b:
         return a, b, []
     if values_a == only_unstated:
-        return (
-            _fill_field(a, field, _require_single_value(values_b, field_name, name_a, name_b, field)),
-            b,
-            [_assumption_note(name_a, field_name, values_b)],
-        )
+        value = _require_single_value(values_b, field_name, name_a, name_b, field)
+        return _fill_field(a, field, value), b, [_assumption_note(name_a, field_name, values_b)]
     if values_b == only_unstated:
-        return (
-            a,
-            _fill_field(b, field, _require_single_value(values_a, field_name, name_b, name_a, field)),
-            [_assumption_note(name_b, field_name, values_a)],
-        )
+        value = _require_single_value(values_a, field_name, name_b, name_a, field)
+        return a, _fill_field(b, field, value), [_assumption_note(name_b, field_name, values_a)]
     return a, b, []
 
 
@@ -249,20 +246,26 @@ def require_common(a: Mapping[PointKey, object], b: Mapping[PointKey, object]) -
     if not {point.size_bytes for point in a} & {point.size_bytes for point in b}:
         differences.append(f"sizes {_sizes_text(a)} against {_sizes_text(b)}")
     reason = "; ".join(differences) or "both sides have each value, but no common combination of values"
-    has_other_system = reason.startswith(_FIELD_NAMES["system"])
-    raise UsageError(
-        f"A and B have no row in common: {reason}",
-        remedy="compare runs on like systems, or add --any-system"
-        if has_other_system
-        else "compare runs of the same configuration and sizes",
-    )
+    remedy = "compare runs of the same configuration and sizes"
+    is_system_first_difference = reason.startswith(_FIELD_NAMES["system"])
+    if is_system_first_difference:
+        remedy = "compare runs on like systems, or add --any-system"
+    raise UsageError(f"A and B have no row in common: {reason}", remedy=remedy)
 
 
 def by_configuration(point: PointKey) -> tuple[object, ...]:
     """Sort key of a comparison: the sizes of one configuration and placement are adjacent."""
     texts = (str(value) for value in (point.collective, point.dtype, point.redop, point.root, point.ranks))
-    condition = (point.placement != "out_of_place", point.together)
-    return (*texts, point.test_ranks or 0, point.group, point.system or "", *condition, point.size_bytes)
+    out_of_place_first = point.placement != "out_of_place"  # false sorts before true
+    return (
+        *texts,
+        point.test_ranks or 0,
+        point.group,
+        point.system or "",
+        out_of_place_first,
+        point.together,
+        point.size_bytes,
+    )
 
 
 def adjacent_sizes(points: Sequence[PointKey]) -> list[tuple[int, int]]:
@@ -286,6 +289,7 @@ def _field_values(side: Mapping[PointKey, object], field: str) -> set[object]:
 
 
 def _fill_field(side: Observations, field: str, value: object) -> Observations:
+    """Sets a field of all points. Merges the figures of points that become equal."""
     parts: dict[PointKey, dict[SystemFacts, list[PointFigures]]] = {}
     for point, by_system in side.items():
         parts_by_system = parts.setdefault(msgspec.structs.replace(point, **{field: value}), {})

@@ -142,6 +142,11 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     """True if the stated speed-up agrees with the log's own figures. None without a stated speed-up."""
 
     @property
+    def is_changed(self) -> bool:
+        """True if B is faster or slower."""
+        return self.verdict in (ChangeVerdict.FASTER, ChangeVerdict.SLOWER)
+
+    @property
     def explanation(self) -> str:
         """The reason, and the algorithms if they are known and differ."""
         if not self.a.algorithm or not self.b.algorithm or self.a.algorithm == self.b.algorithm:
@@ -187,6 +192,4 @@ class Comparison(Struct, kw_only=True, frozen=True):
     @property
     def changed(self) -> tuple[SizeResult, ...]:
         """Results that are faster or slower."""
-        return tuple(
-            result for result in self.results if result.verdict in (ChangeVerdict.FASTER, ChangeVerdict.SLOWER)
-        )
+        return tuple(result for result in self.results if result.is_changed)

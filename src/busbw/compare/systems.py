@@ -14,6 +14,7 @@ from busbw.comparability import (
     FactName,
     SystemFacts,
     device_label,
+    differences_text,
     find_differences,
     launches_of,
     method_text,
@@ -52,7 +53,7 @@ def separate_systems(
 
     Args:
         a: Observations of side A, and the tables that they are from, by run.
-        b: The same of side B.
+        b: Observations and tables of side B.
         any_system: True to pair one system of A with one of B even if they are unlike.
 
     Raises:
@@ -71,24 +72,23 @@ def separate_systems(
     for configuration in dict.fromkeys([*systems_a, *systems_b]):
         facts_a, facts_b = list(systems_a.get(configuration, {})), list(systems_b.get(configuration, {}))
         if len(facts_a) <= 1 and len(facts_b) <= 1:
-            blockers, _ = _find_system_differences(facts_a, facts_b)
-            is_paired = any_system or not blockers
+            # With one system on each side, the points name it only if the two systems are not paired.
+            is_paired = True
+            if facts_a and facts_b:
+                is_paired = any_system or _are_like(facts_a[0], facts_b[0])
+                notes |= dict.fromkeys(_pairing_notes(facts_a[0], facts_b[0], is_paired=is_paired))
             labels_a |= {(configuration, facts): None if is_paired else facts.text for facts in facts_a}
             labels_b |= {(configuration, facts): None if is_paired else facts.text for facts in facts_b}
-            notes |= dict.fromkeys(_pairing_notes(facts_a, facts_b, is_paired=is_paired))
             continue
         # A system of B gets the label of the like system of A, so that the points of both are equal.
         partners = _pair_systems(configuration, facts_a, facts_b)
         labels_a |= {(configuration, facts): facts.text for facts in facts_a}
         labels_b |= {(configuration, facts): (partners[facts] or facts).text for facts in facts_b}
-    return SeparatedSides(
-        _add_labels(observations_a, labels_a),
-        _add_labels(observations_b, labels_b),
-        tuple(notes),
-    )
+    return SeparatedSides(_add_labels(observations_a, labels_a), _add_labels(observations_b, labels_b), tuple(notes))
 
 
 def _configuration(point: PointKey) -> PointKey:
+    """Returns the key of `_SystemsByConfiguration`."""
     return msgspec.structs.replace(point, size_bytes=0, placement="unstated")
 
 
@@ -101,12 +101,10 @@ def _list_systems(side: Observations) -> _SystemsByConfiguration:
     return systems
 
 
-def _pairing_notes(facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts], *, is_paired: bool) -> Iterator[str]:
-    """Yields sentences on the assumptions about one system of A and one of B. Empty if a side has none."""
-    if not facts_a or not facts_b:
-        return
-    if facts_a[0].gpu is None and facts_b[0].gpu is None:
-        label = device_label(facts_a[0].by_name(), facts_b[0].by_name())
+def _pairing_notes(facts_a: SystemFacts, facts_b: SystemFacts, *, is_paired: bool) -> Iterator[str]:
+    """Yields sentences on the assumptions about one system of A and one of B."""
+    if facts_a.gpu is None and facts_b.gpu is None:
+        label = device_label(facts_a.by_name(), facts_b.by_name())
         yield f"Neither side states its {label}: whether both ran on like systems is not known."
     if is_paired:
         blockers, unstated = _find_system_differences(facts_a, facts_b)
@@ -114,13 +112,14 @@ def _pairing_notes(facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts
         yield from (f"{difference.text}: assumed to be equal." for difference in unstated)
 
 
-def _find_system_differences(
-    facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts]
-) -> tuple[list[Difference], list[Difference]]:
+def _find_system_differences(facts_a: SystemFacts, facts_b: SystemFacts) -> tuple[list[Difference], list[Difference]]:
     """Returns the differences that make the systems unlike, and the facts that one side does not state."""
-    if not facts_a or not facts_b:
-        return [], []
-    return find_differences(facts_a[0].by_name(), facts_b[0].by_name(), run_name="A", other_name="B")
+    return find_differences(facts_a.by_name(), facts_b.by_name(), run_name="A", other_name="B")
+
+
+def _are_like(facts_a: SystemFacts, facts_b: SystemFacts) -> bool:
+    blockers, _ = _find_system_differences(facts_a, facts_b)
+    return not blockers
 
 
 def _pair_systems(
@@ -129,14 +128,15 @@ def _pair_systems(
     """Returns the like system of A for each system of B. None if A has none."""
     partners: dict[SystemFacts, SystemFacts | None] = {}
     for facts in facts_b:
-        like = [candidate for candidate in facts_a if not _find_system_differences([candidate], [facts])[0]]
-        if len(like) > 1 or (like and like[0] in partners.values()):
+        like_systems = [candidate for candidate in facts_a if _are_like(candidate, facts)]
+        is_partner_of_other = bool(like_systems) and like_systems[0] in partners.values()
+        if len(like_systems) > 1 or is_partner_of_other:
             raise UsageError(
                 f"{configuration.configuration_text} has figures of several systems, and {facts.text} of B may be "
-                f"{' or '.join(candidate.text for candidate in like)} of A",
+                f"{' or '.join(candidate.text for candidate in like_systems)} of A",
                 remedy="compare two tables of one log (busbw compare LOG --variants '#1' '#2')",
             )
-        partners[facts] = like[0] if like else None
+        partners[facts] = like_systems[0] if like_systems else None
     return partners
 
 
@@ -160,7 +160,7 @@ def _require_like_runs(name: str, configuration: PointKey, facts: SystemFacts, t
         if stated := [difference for difference in (*blockers, *differences) if difference.is_stated]:
             raise UsageError(
                 f"{name} has unlike runs of {configuration.configuration_text} in lines {first.first_line} and "
-                f"{table.first_line}: {'; '.join(difference.text for difference in stated)}",
+                f"{table.first_line}: {differences_text(stated)}",
                 remedy="compare two of its tables (busbw compare LOG --variants '#1' '#2')",
             )
 

@@ -55,11 +55,10 @@ def summary(comparison: Comparison) -> list[str]:
             indices = [index for index, result in enumerate(results) if result.verdict is verdict]
             if indices:
                 unit = "call" if results[0].point.is_call else "size"
-                sentences.append(
-                    f"{verdict.value} at {len(indices)} of {count_text(len(results), unit)}, {title}: "
-                    + "; ".join(_sizes_text(results[first : last + 1]) for first, last in _consecutive_ranges(indices))
-                )
-    return [*(f"{sentence}." for sentence in sentences), *claims_sentence(comparison)]
+                share_text = f"{len(indices)} of {count_text(len(results), unit)}"
+                ranges = [results[first : last + 1] for first, last in _consecutive_ranges(indices)]
+                sentences.append(f"{verdict.value} at {share_text}, {title}: {'; '.join(map(_sizes_text, ranges))}.")
+    return [*sentences, *claims_sentence(comparison)]
 
 
 def step_sentences(comparison: Comparison) -> list[str]:
@@ -67,9 +66,7 @@ def step_sentences(comparison: Comparison) -> list[str]:
     sentences = []
     for result in comparison.results:
         step = "step by the device's clock" if result.compared == "device_time_us" else "step"
-        if result.verdict not in (ChangeVerdict.FASTER, ChangeVerdict.SLOWER) or not (
-            result.speedup and result.interval
-        ):
+        if not (result.is_changed and result.speedup and result.interval):
             sentences.append(f"With B the time of your {step} is {result.verdict.value}: {result.reason}")
             continue
         # The time of B is 1 / speed-up of that of A.

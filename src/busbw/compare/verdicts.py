@@ -56,7 +56,7 @@ def judge_points(
     directions = [
         _find_direction(evidence, threshold) for evidence, threshold in zip(all_evidence, thresholds, strict=True)
     ]
-    confirmed, without_neighbors = _compare_neighbors(comparisons, directions)
+    confirmed, with_neighbors = _compare_neighbors(comparisons, directions)
     claims = [comparison.b.claimed_speedup if has_claims else None for comparison in comparisons]
     decimals = max((_decimal_count(claim) for claim in claims if claim is not None), default=0)
     results = []
@@ -67,7 +67,7 @@ def judge_points(
             resolution,
             thresholds[index],
             is_confirmed=index in confirmed,
-            has_neighbors=index not in without_neighbors,
+            has_neighbors=index in with_neighbors,
         )
         claim = claims[index]
         results.append(
@@ -111,19 +111,19 @@ def thresholds_text(
     points: Sequence[PointKey], sides: Sequence[tuple[PointFigures, PointFigures]], resolution: float
 ) -> str:
     """Text of the thresholds with few runs per side: "20 % up to 8 KiB, ... and 5 % above"."""
-    comparisons = _list_comparisons(points, sides)
-    device = dict.fromkeys(
-        _threshold_text(comparison.run_variation, resolution) for comparison in comparisons if comparison.is_device
-    )
-    program = dict.fromkeys(
-        _threshold_text(comparison.run_variation, resolution) for comparison in comparisons if not comparison.is_device
-    )
-    return f"{' or '.join(device)} (device time), {' or '.join(program)} (time)" if device else " or ".join(program)
+    device_texts: dict[str, None] = {}  # an ordered set
+    program_texts: dict[str, None] = {}
+    for comparison in _list_comparisons(points, sides):
+        texts = device_texts if comparison.is_device else program_texts
+        texts[_threshold_text(comparison.run_variation, resolution)] = None
+    program_text = " or ".join(program_texts)
+    return f"{' or '.join(device_texts)} (device time), {program_text} (time)" if device_texts else program_text
 
 
 def _threshold_text(variation: VariationLimits, resolution: float) -> str:
-    if math.isinf(variation[0][0]):  # only the host backend has one value for all sizes
-        return f"{change_text(variation[0][1])} (host backend)"
+    up_to_bytes, first_change = variation[0]
+    if math.isinf(up_to_bytes):  # only the host backend has one value for all sizes
+        return f"{change_text(first_change)} (host backend)"
     texts = [
         f"{change_text(change)} up to {size_text(int(size_bytes))}"
         for size_bytes, change in variation
@@ -171,17 +171,18 @@ def _sign_of_range(low: float, high: float, threshold: float) -> int:
 
 
 def _compare_neighbors(comparisons: Sequence[TimeComparison], directions: Sequence[int]) -> tuple[set[int], set[int]]:
-    """Returns the indices of times that a neighboring size confirms, and of times without a neighboring size."""
-    neighbors = []
+    """Returns the indices of times that a neighboring size confirms, and of times with a neighboring size."""
+    confirmed: set[int] = set()
+    with_neighbors: set[int] = set()
     for is_device in (True, False):
         indices = [index for index, comparison in enumerate(comparisons) if comparison.is_device is is_device]
-        neighbors += [
-            (indices[smaller], indices[larger])
-            for smaller, larger in adjacent_sizes([comparisons[index].point for index in indices])
-        ]
-    # The product of two directions is 1 if both are faster or both are slower.
-    confirmed = {index for pair in neighbors if directions[pair[0]] * directions[pair[1]] > 0 for index in pair}
-    return confirmed, set(range(len(comparisons))) - {index for pair in neighbors for index in pair}
+        for smaller, larger in adjacent_sizes([comparisons[index].point for index in indices]):
+            pair = {indices[smaller], indices[larger]}
+            with_neighbors |= pair
+            have_same_change = directions[indices[smaller]] == directions[indices[larger]] != 0
+            if have_same_change:
+                confirmed |= pair
+    return confirmed, with_neighbors
 
 
 def _decide_verdict(
@@ -236,6 +237,7 @@ def _ratios_from_logarithms(interval: stats.Interval | None) -> tuple[float, flo
 
 
 def _decimal_count(claim: float) -> int:
+    """Returns the number of decimals that a stated speed-up was printed with, except trailing zeros."""
     return len(f"{claim!r}".removesuffix(".0").partition(".")[2])
 
 

@@ -28,8 +28,8 @@ def system_of(table: Table) -> System | None:
     """Returns the system that a log's environment, device names or title state. None if unknown or ambiguous."""
     if any(rank.bus_id == "cpu" for rank in table.rank_list):
         return find("host")
-    if stated := _stated_system(table):
-        return stated
+    if stated_system := _stated_system(table):
+        return stated_system
     systems_by_name = {system.name: system for device in table.devices if (system := find_in_text(device))}
     if len(systems_by_name) > 1:
         return None  # a system description has one GPU type
@@ -37,9 +37,8 @@ def system_of(table: Table) -> System | None:
     system = next(iter(systems_by_name.values()), None) or find_in_text(title)
     if system is None:
         return None
-    text_after_device = _text_after_device(title, system)
-    nics = nics_from_text(text_after_device, _TITLE_SOURCE)
-    if nics is None or not system.nics:
+    nics = nics_from_text(_text_after_device(title, system), _TITLE_SOURCE)
+    if nics is None or system.nics is None:
         return system
     return msgspec.structs.replace(system, nics=system.nics.with_count_and_rate_of(nics))
 
@@ -61,15 +60,17 @@ def effective_system(
         sharp: True if the user states that the network reduces.
     """
     system = system or system_of(table)
-    if system is not None and nics is not None:
+    if system is None:
+        return None
+    if nics is not None:
         system = with_nics(system, nics.count, nics.gbit, nics.source)
-    return with_sharp(system) if system is not None and sharp else system
+    return with_sharp(system) if sharp else system
 
 
 def _has_stated_nics(table: Table) -> bool:
     """True if title or environment of the log state the NICs. Otherwise the NICs are those of usual nodes."""
-    if stated := _stated_system(table):
-        return stated.nics is not None
+    if stated_system := _stated_system(table):
+        return stated_system.nics is not None
     system = system_of(table)
     return system is not None and system.nics is not None and system.nics.source == _TITLE_SOURCE
 
@@ -97,8 +98,8 @@ def _max_groups_per_host(table: Table, hosts: Counter[str]) -> int:
     for rank in table.rank_list:
         hosts_by_group.setdefault(rank.group, set()).add(rank.host)
     groups_across_hosts = [group_hosts for group_hosts in hosts_by_group.values() if len(group_hosts) > 1]
-    group_counts = (sum(host in group_hosts for group_hosts in groups_across_hosts) for host in hosts)
-    return max(group_counts, default=0) or 1
+    groups_per_host = [sum(host in group_hosts for group_hosts in groups_across_hosts) for host in hosts]
+    return max([1, *groups_per_host])
 
 
 def _shares_gpus(table: Table) -> bool:
@@ -106,12 +107,12 @@ def _shares_gpus(table: Table) -> bool:
 
     Only complete bus ids identify a GPU: older programs print "[0x00]" for every GPU of a virtual machine.
     """
-    gpus = {
+    gpu_by_rank = {
         rank.rank: (rank.host, rank.bus_id)
         for rank in table.rank_list
         if rank.host and rank.bus_id and _FULL_BUS_ID.fullmatch(rank.bus_id)
     }
-    return len(set(gpus.values())) < len(gpus)
+    return len(set(gpu_by_rank.values())) < len(gpu_by_rank)
 
 
 def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
@@ -147,22 +148,21 @@ def expectation_of(table: Table, row: Row, system: System, sizes_bytes: Iterable
 
 
 def _single_algorithm(value: str) -> str | None:
-    """Returns the algorithm in a value of NCCL_ALGO in lower case. None unless the value names exactly one.
-
-    CollnetDirect and CollnetChain use the same links: both are collnet.
-    """
+    """Returns the algorithm in a value of NCCL_ALGO in lower case. None unless the value names exactly one."""
     name = value.lower()
-    return re.sub(r"^collnet(direct|chain)$", "collnet", name) if re.fullmatch(r"[a-z]+", name) else None
+    if name in ("collnetdirect", "collnetchain"):  # both use the same links
+        return "collnet"
+    return name if re.fullmatch(r"[a-z]+", name) else None
 
 
-def _scenario_finder(table: Table, system: System | None) -> Callable[[Row], Scenario | None]:
+def _scenario_finder(table: Table, system: System) -> Callable[[Row], Scenario | None]:
     """Returns a function that gives the scenario of a row. Rows with equal properties share one scenario."""
     scenarios: dict[tuple[object, ...], Scenario | None] = {}
 
     def find_scenario(row: Row) -> Scenario | None:
         key = (row.collective, row.ranks, row.group, row.dtype)
         if key not in scenarios:
-            scenarios[key] = scenario_of(table, row, system) if system else None
+            scenarios[key] = scenario_of(table, row, system)
         return scenarios[key]
 
     return find_scenario
@@ -189,17 +189,16 @@ def network_nics_finder(table: Table, system: System | None = None) -> Callable[
         system: System that the user states; None to derive it from the log.
     """
     table_system = effective_system(table, system)
-    scenario_of_row = _scenario_finder(table, table_system)
-    nics = (
-        NetworkNics(table_system.nics, system is not None or _has_stated_nics(table))
-        if table_system and table_system.nics
-        else None
-    )
+    if table_system is None or table_system.nics is None:
+        return lambda _row: None
+    network_nics = NetworkNics(table_system.nics, system is not None or _has_stated_nics(table))
+    find_scenario = _scenario_finder(table, table_system)
 
     def find_nics(row: Row) -> NetworkNics | None:
-        scenario = scenario_of_row(row)
+        scenario = find_scenario(row)
         # The ranks of one NVLink domain exchange data without NICs.
-        return nics if table_system and scenario and domain_count(scenario, table_system) > 1 else None
+        crosses_nics = scenario is not None and domain_count(scenario, table_system) > 1
+        return network_nics if crosses_nics else None
 
     return find_nics
 
@@ -215,17 +214,19 @@ def estimator(table: Table, system: System | None = None, *, sharp: bool = False
     Returns:
         A function that returns None if there is no expectation: unknown system, one rank, or size 0.
     """
-    row_system = effective_system(table, system, sharp=sharp)
-    scenario_of_row = _scenario_finder(table, row_system)
+    table_system = effective_system(table, system, sharp=sharp)
+    if table_system is None:
+        return lambda _row: None
+    find_scenario = _scenario_finder(table, table_system)
     estimates: dict[tuple[Scenario, int], Estimate | None] = {}
 
     def estimate(row: Row) -> Estimate | None:
-        scenario = scenario_of_row(row)
-        if scenario is None or row_system is None or row.size_bytes <= 0:
+        scenario = find_scenario(row)
+        if scenario is None or row.size_bytes <= 0:
             return None
         key = (scenario, row.size_bytes)
         if key not in estimates:
-            estimates[key] = expect(scenario, row_system, [row.size_bytes]).at(row.size_bytes)
+            estimates[key] = expect(scenario, table_system, [row.size_bytes]).at(row.size_bytes)
         return estimates[key]
 
     return estimate

@@ -11,7 +11,12 @@ from busbw.system import Fabric, Nics, System
 
 NIC_GBPS_PER_100_GBIT = 12.0
 """Bandwidth of a NIC in GB/s per 100 Gb/s of its rate, by NCCL's model."""
-NIC_SOURCE = "NCCL src/graph/topo.h: NET_BW, 12 GB/s for each 100 Gb/s"
+_NIC_SOURCE = "NCCL src/graph/topo.h: NET_BW, 12 GB/s for each 100 Gb/s"
+
+
+def nic_source(nics: Nics) -> str:
+    """Returns the source of the model's bandwidth of a NIC, and that of the NICs' rate."""
+    return f"{_NIC_SOURCE}; {nics.source}"
 
 
 def domain_ranks(scenario: Scenario, system: System) -> int:
@@ -20,7 +25,7 @@ def domain_ranks(scenario: Scenario, system: System) -> int:
 
 
 def domain_count(scenario: Scenario, system: System) -> int:
-    """Number of domains that the ranks occupy; `Expectation.nodes`."""
+    """Number of domains that the ranks occupy, which is also `Expectation.nodes`."""
     return math.ceil(scenario.ranks / domain_ranks(scenario, system))
 
 
@@ -29,10 +34,14 @@ def fastest_fabric(ranks: int, system: System) -> Fabric | None:
     return next((fabric for fabric in system.fabrics if fabric.most_ranks >= ranks), None)
 
 
+def link_count(fabric: Fabric, ranks: int) -> int:
+    """Number of links of one rank. In a mesh it depends on the number of ranks of the domain."""
+    return fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
+
+
 def fabric_gbps(fabric: Fabric, ranks: int) -> float:
-    """Bandwidth of one rank's links in one direction, in GB/s. In a mesh it depends on the number of ranks."""
-    links = fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
-    return links * fabric.link_gbps.value
+    """Bandwidth of all links of one rank in one direction, in GB/s."""
+    return link_count(fabric, ranks) * fabric.link_gbps.value
 
 
 def nics_gbps(scenario: Scenario, system: System, nics: Nics) -> float:
@@ -57,14 +66,12 @@ def intra_domain_limit(scenario: Scenario, system: System, fabric: Fabric, traff
         reason: Explanation of the traffic.
     """
     ranks = domain_ranks(scenario, system)
-    links = fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
-    capacity = f"{links} x {fabric.link_gbps.value:g} GB/s"
     return Limit(
         wire=fabric.kind,
         per="GPU",
         capacity_gbps=fabric_gbps(fabric, ranks),
         traffic=traffic,
-        why=f"{reason} ({capacity})",
+        why=f"{reason} ({link_count(fabric, ranks)} x {fabric.link_gbps.value:g} GB/s)",
         source=fabric.link_gbps.source,
     )
 
@@ -77,7 +84,7 @@ def inter_domain_limit(scenario: Scenario, system: System, nics: Nics, traffic: 
         capacity_gbps=nics_gbps(scenario, system, nics),
         traffic=traffic,
         why=f"{reason} ({nics_text(scenario, system, nics)})",
-        source=f"{NIC_SOURCE}; {nics.source}",
+        source=nic_source(nics),
     )
 
 

@@ -22,7 +22,7 @@ BASE_US: dict[str, dict[Protocol, float]] = {
     "Tree": {"LL": 6.8, "LL128": 14.0, "Simple": 8.4},
     "Ring": {"LL": 6.6, "LL128": 14.0, "Simple": 8.4},
 }
-STEP_US: dict[str, dict[str, dict[Protocol, float]]] = {
+_STEP_US: dict[str, dict[str, dict[Protocol, float]]] = {
     "NVLink": {
         "Tree": {"LL": 0.6, "LL128": 1.25, "Simple": 4.0},
         "Ring": {"LL": 0.6, "LL128": 1.9, "Simple": 3.4},
@@ -59,17 +59,25 @@ def usable_protocols(system: System, fabric: Fabric | None) -> tuple[Protocol, .
 
 
 def step_within_domain_us(algorithm: str, protocol: Protocol, fabric: Fabric | None) -> float:
-    """Returns the latency of a step within a domain. Without a fabric, or with another one than PCIe: NVLink's."""
-    return STEP_US["PCIe" if fabric is not None and fabric.kind == "PCIe" else "NVLink"][algorithm][protocol]
+    """Returns the latency of a step within a domain: that of PCIe for a PCIe fabric, otherwise that of NVLink."""
+    link = "PCIe" if fabric is not None and fabric.kind == "PCIe" else "NVLink"
+    return _STEP_US[link][algorithm][protocol]
 
 
 def step_between_domains_us(algorithm: str, protocol: Protocol, system: System) -> float:
-    """Returns the latency of a step between domains, with the latency that the system states for its NICs."""
-    nic_latency_us = system.nics.latency_us.value if system.nics and system.nics.latency_us else 0.0
-    return STEP_US["NIC"][algorithm][protocol] + nic_latency_us
+    """Returns the latency of a step between domains, including `nic_latency_us`."""
+    return _STEP_US["NIC"][algorithm][protocol] + nic_latency_us(system)
+
+
+def nic_latency_us(system: System) -> float:
+    """Returns the latency that the system's network plug-in adds to each step between domains."""
+    return system.nics.latency_us.value if system.nics and system.nics.latency_us else 0.0
 
 
 def ll_cap_gbps(system: System, domains: int) -> dict[Protocol, float]:
     """Returns the maximum busbw of LL. Empty if NCCL has none for the GPU generation."""
     caps_gbps = _LL_CAP_GBPS.get(system.generation)
-    return {"LL": caps_gbps[min(domains, 3) - 1]} if caps_gbps else {}
+    if caps_gbps is None:
+        return {}
+    index = min(domains, len(caps_gbps)) - 1
+    return {"LL": caps_gbps[index]}

@@ -4,8 +4,8 @@ import math
 
 from busbw.expect.limits import (
     domain_ranks,
-    inter_domain_limit,
     intra_domain_limit,
+    nic_source,
     nics_gbps,
     nics_text,
     one_nic_gbps,
@@ -32,13 +32,13 @@ _POST_US = 1.0  # CPU time for each message that is posted to a NIC
 
 
 def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[Limit]) -> tuple[float, float]:
-    """Returns the traffic on a GPU's NICs, in GB per GB of busbw, and the seconds per GB of the steps within a domain.
+    """Returns the traffic on a GPU's NICs, and the seconds per GB of busbw of the steps within a domain.
 
     Each of n ranks receives n - 1 parts. Step k swaps 2^k parts between ranks that differ in bit k of their number.
     These ranks are in one domain if 2^(k+1) divides the number of ranks per domain. Let b be the largest power of two
     that divides this number: then b - 1 parts stay within the domain, and n - b parts cross NICs.
     """
-    aligned_ranks = domain_size & -domain_size  # the lowest set bit is b
+    aligned_ranks = domain_size & -domain_size  # b, the lowest set bit of the number of ranks per domain
     traffic = (scenario.ranks - aligned_ranks) / (scenario.ranks - 1)
     links_gbps = min((limit.busbw_gbps for limit in links_within), default=math.inf)
     return traffic, (1 - traffic) / links_gbps
@@ -70,6 +70,7 @@ def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_wi
     if scenario.collective in ("sendrecv", "gather", "scatter"):
         capacity_gbps = max(capacity_gbps, one_nic_gbps(scenario, nics))
         reason = "one GPU of a node sends to others or receives from them, through its own NIC"
+    # Share of a rank's peers in other domains. The only peer of sendrecv may be one of these.
     traffic = 1.0 if scenario.collective == "sendrecv" else (scenario.ranks - domain_size) / (scenario.ranks - 1)
     outside_s_per_gb = 0.0
     if scenario.collective == "hypercube":
@@ -82,7 +83,7 @@ def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_wi
         traffic=traffic,
         outside_s_per_gb=outside_s_per_gb,
         why=f"{reason} ({nics_text(scenario, system, nics)})",
-        source=inter_domain_limit(scenario, system, nics, 1.0, "").source,
+        source=nic_source(nics),
     )
 
 

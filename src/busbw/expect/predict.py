@@ -42,9 +42,8 @@ def expect(scenario: Scenario, system: System, sizes_bytes: Iterable[int]) -> Ex
     """
     domains = domain_count(scenario, system)
     if scenario.ranks == 1:
-        return _unknown_expectation(
-            scenario, system, domains, "one rank: nothing crosses a link, so busbw is 0 on any system"
-        )
+        reason = "one rank: nothing crosses a link, so busbw is 0 on any system"
+        return _unknown_expectation(scenario, system, domains, reason)
     if scenario.shares_gpus:
         reason = "several ranks share one GPU: the model does not cover this"
         return _unknown_expectation(scenario, system, domains, reason)
@@ -57,13 +56,12 @@ def expect(scenario: Scenario, system: System, sizes_bytes: Iterable[int]) -> Ex
         reason = f"the nodes have unequal numbers of ranks, {min_ranks} to {max_ranks}: the model does not cover this"
         node_count = len(scenario.node_ranks)  # `domains` assumes equal nodes
         return _unknown_expectation(scenario, system, node_count, reason)
-    best = max(routes, key=_plateau_gbps)
     return Expectation(
         job=scenario,
         system=system,
         nodes=domains,
         routes=routes,
-        best=best,
+        best=max(routes, key=lambda route: route.plateau_gbps),
         floor_us=min(min(route.latency_us.values()) for route in routes),
         estimates=tuple(_estimate_size(scenario, routes, size) for size in sizes_bytes if size > 0),
         notes=tuple(system.notes),
@@ -82,10 +80,6 @@ def _unknown_reason(scenario: Scenario, system: System, domains: int) -> str:
     return f"{system.name} describes no links between {min(scenario.ranks, scenario.ranks_per_node)} ranks of a node"
 
 
-def _plateau_gbps(route: Route) -> float:
-    return route.limit_gbps * route.efficiency.typical
-
-
 def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: int) -> Estimate:
     """Estimates one size with the route and protocol that are fastest for this size, because NCCL chooses them.
 
@@ -94,8 +88,9 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
     factor = collectives()[scenario.collective].bus_factor_of(scenario.ranks)
     # A thread launches one kernel for each of its GPUs. The latency includes the first launch. If the number of GPUs
     # per thread is unknown, the typical time assumes one GPU, and the upper end assumes all GPUs of a node.
-    launches_us = _LAUNCH_US * ((scenario.gpus_per_thread or 1) - 1)
+    gpus_per_thread = scenario.gpus_per_thread or 1
     max_gpus_per_thread = scenario.gpus_per_thread or min(scenario.ranks, scenario.ranks_per_node)
+    launches_us = _LAUNCH_US * (gpus_per_thread - 1)
     max_launches_us = _LAUNCH_US * (max_gpus_per_thread - 1)
 
     def transfer_us(route: Route, protocol: Protocol, efficiency: float) -> float:
@@ -112,20 +107,24 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
     if not scenario.is_in_graph:
         max_latency_us = max(max_latency_us, _MIN_LAUNCHED_HIGH_US)
     max_us = max_latency_us + transfer_us(route, protocol, route.efficiency.low)
-    min_gbps, typical_gbps, max_gbps = (bandwidth_gbps(size_bytes, time, factor) for time in (max_us, time_us, min_us))
+    busbw_gbps = ExpectedRange(
+        low=bandwidth_gbps(size_bytes, max_us, factor),
+        typical=bandwidth_gbps(size_bytes, time_us, factor),
+        high=bandwidth_gbps(size_bytes, min_us, factor),
+    )
     return Estimate(
         size_bytes=size_bytes,
         time_us=ExpectedRange(low=min_us, typical=time_us, high=max_us),
-        busbw_gbps=ExpectedRange(low=min_gbps, typical=typical_gbps, high=max_gbps),
+        busbw_gbps=busbw_gbps,
         route=route.name,
         protocol=protocol,
         wire=route.binding_limit.wire,
-        wire_gbps=typical_gbps * route.binding_limit.traffic,
+        wire_gbps=busbw_gbps.typical * route.binding_limit.traffic,
     )
 
 
 def _busbw_gbps(route: Route, protocol: Protocol, size_bytes: int, efficiency: float) -> float:
-    """Returns the busbw of a protocol on a route, in GB/s, without latency. `efficiency` is a fraction of the limit."""
+    """Returns the busbw of a protocol on a route, in GB/s, without latency. `efficiency`: fraction of the limit."""
     busbw_gbps = route.limit_gbps * efficiency * route.share[protocol]
     capped_gbps = min(busbw_gbps, route.cap_gbps.get(protocol, busbw_gbps))
     return capped_gbps * bandwidth_correction(route.name, protocol, size_bytes)

@@ -1,12 +1,15 @@
 """Lists the routes of a scenario: each algorithm with its links, latency and protocols, after NCCL's cost model.
 
-A domain is a node, or a rack whose nodes are joined by NVLink. Data cross a fabric within it, and NICs between domains.
+A domain is a node, or a rack whose nodes are joined by NVLink. Data cross a fabric within a domain, and NICs between
+domains.
 
 NCCL chooses algorithm and protocol by estimated time: latency of the steps + bytes / bandwidth. The constants are those
 of its src/graph/tuning.cc (2.18 to 2.28), so the estimates follow NCCL's own choices.
 """
 
 import math
+
+import msgspec
 
 from busbw.collectives import collectives
 from busbw.expect.limits import (
@@ -20,9 +23,9 @@ from busbw.expect.nccl_constants import (
     BASE_US,
     NET_RING,
     PCIE,
-    STEP_US,
     TUNING_SOURCE,
     ll_cap_gbps,
+    nic_latency_us,
     step_between_domains_us,
     step_within_domain_us,
     usable_protocols,
@@ -61,9 +64,18 @@ COLLNET = Efficiency(
     low=0.85, typical=0.92, high=1.0, source="published: 8 x 8 H100 with InfiniBand SHARP reach 386 of 417"
 )
 
-_NVLS_US, _NVLS_NET_US = 23.0, 14.0  # latency of NVLS within a domain, and of each step between domains
-# Latency of CollNet within a domain and for each further rank of it; of a network that reduces, for CollNet and NVLS.
-_COLLNET_US, _COLLNET_RANK_US, _COLLNET_NET_US, _NVLS_SHARP_NET_US = 3.7, 0.4, 31.0, 18.0
+_NVLS_US = 23.0
+"""Latency of NVLS within a domain."""
+_NVLS_NET_US = 14.0
+"""Latency of each step of NVLSTree between domains."""
+_NVLS_SHARP_NET_US = 18.0
+"""Latency of a network that reduces, for NVLS."""
+_COLLNET_US = 3.7
+"""Latency of CollNet within a domain, one way."""
+_COLLNET_RANK_US = 0.4
+"""Latency of CollNet for each further rank of a domain, one way."""
+_COLLNET_NET_US = 31.0
+"""Latency of a network that reduces, for CollNet."""
 # Factor on the bandwidth of a tree at 64 B, 128 B, ...: at medium sizes its chunks do not fill the pipeline.
 _TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
     "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1),
@@ -105,9 +117,11 @@ def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
 
 def bandwidth_correction(route: str, protocol: Protocol, size_bytes: int) -> float:
     """Factor that NCCL applies to the bandwidth of a tree at medium sizes; 1 for other routes."""
+    if route != "Tree":
+        return 1.0
     factors = _TREE_CORRECTION[protocol]
     index = max(size_bytes, 64).bit_length() - 7  # 64 B has index 0
-    return factors[index] if route == "Tree" and index < len(factors) else 1.0
+    return factors[index] if index < len(factors) else 1.0
 
 
 def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
@@ -120,28 +134,34 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
         limits.append(
             inter_domain_limit(scenario, system, system.nics, 1.0, "each ring leaves and enters every node once")
         )
-    # Steps by NCCL's model, and the number of steps that go to another domain. A broadcast is one pipeline.
-    steps_around = scenario.ranks - 1
-    step_count = {"all_reduce": 2 * steps_around, "broadcast": 1, "reduce": 1}.get(scenario.collective, steps_around)
-    crossing_count = 0
-    if domains > 1:
-        crossing_count = {"all_reduce": 2 * domains, "broadcast": domains, "reduce": domains}.get(
-            scenario.collective, domains - 1
-        )
     return Route(
         name="Ring",
         limits=tuple(limits),
         efficiency=_ring_efficiency(limits, domains),
-        latency_us={
-            protocol: BASE_US["Ring"][protocol]
-            + max(0, step_count - crossing_count) * step_within_domain_us("Ring", protocol, fabric)
-            + crossing_count * step_between_domains_us("Ring", protocol, system)
-            for protocol in usable_protocols(system, fabric)
-        },
+        latency_us=_ring_latency_us(scenario, system, fabric, domains),
         share={"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),
         source=TUNING_SOURCE,
     )
+
+
+def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> dict[Protocol, float]:
+    """Returns the latency of all steps by NCCL's model. A broadcast or reduce is one pipeline."""
+    if scenario.collective == "all_reduce":
+        step_count, crossing_count = 2 * (scenario.ranks - 1), 2 * domains
+    elif scenario.collective in ("broadcast", "reduce"):
+        step_count, crossing_count = 1, domains
+    else:
+        step_count, crossing_count = scenario.ranks - 1, domains - 1
+    if domains == 1:
+        crossing_count = 0  # no step goes to another domain
+    steps_within = max(0, step_count - crossing_count)
+    return {
+        protocol: BASE_US["Ring"][protocol]
+        + steps_within * step_within_domain_us("Ring", protocol, fabric)
+        + crossing_count * step_between_domains_us("Ring", protocol, system)
+        for protocol in usable_protocols(system, fabric)
+    }
 
 
 def _ring_efficiency(limits: list[Limit], domains: int) -> Efficiency:
@@ -184,10 +204,13 @@ def _tree_nic_limit(scenario: Scenario, system: System, domains: int) -> Limit:
     assert system.nics is not None
     if domains == 2:
         reason = "between two nodes a tree sends the data once each way; busbw counts them up to twice"
-        return inter_domain_limit(
-            scenario, system, system.nics, 1 / collectives()["all_reduce"].bus_factor_of(scenario.ranks), reason
-        )
+        return inter_domain_limit(scenario, system, system.nics, _once_per_byte_of_all_reduce(scenario), reason)
     return inter_domain_limit(scenario, system, system.nics, 1.0, "a node inside the tree sends up and down")
+
+
+def _once_per_byte_of_all_reduce(scenario: Scenario) -> float:
+    """Traffic on links that carry each byte of an all-reduce once in each direction."""
+    return 1 / collectives()["all_reduce"].bus_factor_of(scenario.ranks)
 
 
 def can_reduce_in_network(scenario: Scenario, system: System) -> bool:
@@ -201,7 +224,7 @@ def can_reduce_in_network(scenario: Scenario, system: System) -> bool:
 def _in_network_limit(scenario: Scenario, system: System, nics: Nics) -> Limit:
     """Makes the limit of the NICs of a network that reduces."""
     if scenario.collective == "all_reduce":
-        traffic = 1 / collectives()["all_reduce"].bus_factor_of(scenario.ranks)
+        traffic = _once_per_byte_of_all_reduce(scenario)
         reason = "the network reduces: a node sends its data once and receives the sum once"
     else:
         traffic = (scenario.ranks - domain_ranks(scenario, system)) / (scenario.ranks - 1)
@@ -231,9 +254,9 @@ def _collnet_route(scenario: Scenario, system: System, nics: Nics, fabric: Fabri
 
 
 def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> list[Route]:
-    """Makes the routes on which the NVLink switch reduces: NVLS on one domain, NVLSTree on several.
+    """Makes the routes on which the NVLink switch reduces. Empty if the switch cannot reduce.
 
-    NVLS on several domains too if the network reduces. Empty if the switch cannot reduce.
+    One domain has the route NVLS. Several domains have NVLSTree, and NVLS too if the network reduces.
     """
     domain_size = domain_ranks(scenario, system)
     if system.nvls is None or not scenario.nvls or domain_size < system.nvls.from_ranks.value:
@@ -247,7 +270,7 @@ def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, doma
         return [_nvls_route("NVLS", (limit,), efficiency, _NVLS_US)]
     node_efficiency = TREE_PAIR if domains == 2 else TREE_NET
     efficiency = node_efficiency if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
-    step_us = _NVLS_NET_US + (step_between_domains_us("Tree", "Simple", system) - STEP_US["NIC"]["Tree"]["Simple"])
+    step_us = _NVLS_NET_US + nic_latency_us(system)
     latency_us = _NVLS_US + 2 * int(math.log2(domains)) * step_us
     routes = [_nvls_route("NVLSTree", (limit, _tree_nic_limit(scenario, system, domains)), efficiency, latency_us)]
     if system.nics is not None and system.nics.sharp:
@@ -265,12 +288,10 @@ def _nvls_limit(scenario: Scenario, system: System, fabric: Fabric, efficiency: 
     traffic = (1 + 1 / domain_ranks(scenario, system)) / (2 * (scenario.ranks - 1) / scenario.ranks)
     reason = "the switch reduces: each GPU sends its data once and receives the sum once"
     link_limit = intra_domain_limit(scenario, system, fabric, traffic, reason)
-    return Limit(
-        wire=link_limit.wire,
-        per="GPU",
+    return msgspec.structs.replace(
+        link_limit,
         capacity_gbps=link_limit.capacity_gbps * efficiency.value,
-        traffic=traffic,
-        why=f"{link_limit.why[:-1]} x {efficiency.value:g})",
+        why=f"{link_limit.why.removesuffix(')')} x {efficiency.value:g})",  # the capacity is in parentheses at the end
         source=f"{link_limit.source}; {efficiency.source}",
     )
 

@@ -29,7 +29,7 @@ class Scenario(Struct, kw_only=True, frozen=True):
     gpus_per_thread: int | None = 1
     """Number of GPUs that one thread launches in sequence (-g). 1 in a CUDA graph; None if unknown."""
     is_in_graph: bool = True
-    """False if the CPU launches each operation, or if that is unknown: launching then bounds small sizes."""
+    """False if the CPU launches each operation, or if the launch mode is unknown. Launching then bounds small sizes."""
     shares_gpus: bool = False
     """True if a log lists several ranks on one GPU, or on MIG instances of one GPU."""
     algorithm: str | None = None
@@ -45,7 +45,7 @@ class Efficiency(Struct, kw_only=True, frozen=True):
     high: float
     """Maximum of the published figures."""
     source: str
-    """Source of the fractions. "it" is the route's limit, and a plateau is the busbw of large messages."""
+    """Source of the fractions. In its text, "it" is the route's limit, and a plateau is the busbw of large messages."""
 
 
 class Limit(Struct, kw_only=True, frozen=True):
@@ -95,6 +95,11 @@ class Route(Struct, kw_only=True, frozen=True):
     def limit_gbps(self) -> float:
         """Maximum busbw of this route."""
         return self.binding_limit.busbw_gbps
+
+    @property
+    def plateau_gbps(self) -> float:
+        """Busbw that large messages usually reach."""
+        return self.limit_gbps * self.efficiency.typical
 
 
 class ExpectedRange(Struct, kw_only=True, frozen=True):

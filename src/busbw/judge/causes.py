@@ -1,7 +1,7 @@
-"""Likely causes of SLOW bands, those with the strongest evidence first. Not proofs: each names what would confirm it.
+"""Finds the likely causes of SLOW bands, those with the strongest evidence first. Each cause names its confirmation.
 
-A fact of the log comes before figures that match a known fault, these before a pattern of the times, and a pattern
-before an unspecific cause. A route is an algorithm of NCCL with the links it uses, see `expect/routes.py`.
+`_Evidence` has the order of the evidence. A route is an algorithm of NCCL with the links that it uses, see
+`expect/routes.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,9 @@ from busbw.logs import Table
 from busbw.units import number_text
 
 _MAX_PLATEAU_DIFFERENCE = 0.08
-"""Maximum relative difference of two plateaus that count as equal. Twice as much for PCIe: its values are coarse."""
+"""Maximum relative difference of two plateaus that count as equal."""
+_MAX_PCIE_DIFFERENCE = 2 * _MAX_PLATEAU_DIFFERENCE
+"""The same for the values of `_PCIE_BUSBW_GBPS`, which are coarse."""
 
 _MAX_SIMILAR_RATIO = 1.6
 """Maximum ratio of the largest to the smallest extra time, or time ratio, of several sizes that count as equal."""
@@ -48,13 +50,13 @@ class _Evidence(IntEnum):
     PATTERN = 2
     """The times of several sizes have the form that this cause gives them."""
     NONE = 3
-    """Only that nothing else matches."""
+    """No other cause matches."""
 
 
 class _Cause(NamedTuple):
     evidence: _Evidence
     loss: float
-    """Ratio of the measured to the typical time of the band: the larger loss is explained first."""
+    """Largest ratio of measured to typical time in the band. Of equal evidence, the larger loss is explained first."""
     text: str
     """Figures and the cause that they suggest."""
     confirmation: str
@@ -75,12 +77,13 @@ def likely_causes(
     slow_bands = [verdict for verdict in bands if verdict.grade == "SLOW"]
     if not slow_bands:
         return ()
+    plateau_grade = next((band.grade for band in bands if band.band == "plateau"), None)
     causes = list(_stated_causes(table, slow_bands)) if by_expectation else []
     for verdict in slow_bands:
         if verdict.band == "latency":
             causes.append(_explain_latency(table, expectation, verdict))
         elif verdict.band == "middle":
-            causes += _explain_middle(verdict, next((band.grade for band in bands if band.band == "plateau"), None))
+            causes += _explain_middle(verdict, plateau_grade)
         else:
             causes += _explain_plateau(expectation, verdict)
     causes.sort(key=lambda cause: (cause.evidence, -cause.loss))
@@ -103,7 +106,8 @@ def _stated_causes(table: Table, slow_bands: Sequence[BandVerdict]) -> Iterator[
         )
     for name, effect in _SLOWING_VARIABLES.items():
         value = table.environment.get(name, "").strip()
-        if value and not (name.endswith("_DISABLE") and value == "0"):
+        disables_nothing = name.endswith("_DISABLE") and value == "0"
+        if value and not disables_nothing:
             yield _Cause(_Evidence.LOG_FACT, loss, f"the run set {name}={value}, which {effect}", f"unset {name}")
 
 
@@ -131,7 +135,7 @@ _LOW_BANDWIDTH_BY_PLATEAU: dict[Grade | None, tuple[str, str]] = {
     ),
     "UNSURE": ("", "decide about the plateau first, which must be as slow"),
 }
-"""Range and confirmation of low bandwidth at middle sizes, by the grade of the larger sizes."""
+"""Clause on the affected sizes, and confirmation, for low bandwidth at middle sizes. The key is the plateau's grade."""
 
 
 def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_Cause]:
@@ -140,10 +144,10 @@ def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_
     `plateau_grade` is the grade of the larger sizes; None if they were not measured.
     """
     slow_figures = [figure for figure in verdict.judged if figure.outcome == "slower"]
-    extra_us = [figure.time_us - figure.range_us.typical for figure in slow_figures]
-    ratios = [figure.ratio for figure in slow_figures]
     if len(slow_figures) < 2:
         return []
+    extra_us = [figure.time_us - figure.range_us.typical for figure in slow_figures]
+    ratios = [figure.ratio for figure in slow_figures]
     if max(extra_us) <= _MAX_SIMILAR_RATIO * min(extra_us):
         text = (
             f"{number_text(min(extra_us), 3)} to {number_text(max(extra_us), 3)} us more than typical at every slow "
@@ -152,34 +156,33 @@ def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_
         return [_Cause(_Evidence.PATTERN, _loss(verdict), text, "measure in a CUDA graph (-G 50)")]
     if max(ratios) <= _MAX_SIMILAR_RATIO * min(ratios):
         text = f"{min(ratios):.2g} to {max(ratios):.2g} times the typical time at every slow size: low bandwidth"
-        range_text, confirmation = _LOW_BANDWIDTH_BY_PLATEAU[plateau_grade]
-        text += range_text
-        return [_Cause(_Evidence.PATTERN, _loss(verdict), text, confirmation)]
+        scope_text, confirmation = _LOW_BANDWIDTH_BY_PLATEAU[plateau_grade]
+        return [_Cause(_Evidence.PATTERN, _loss(verdict), text + scope_text, confirmation)]
     return []
 
 
 def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Cause]:
     """Compares the maximum busbw with that of slower routes, of fewer NICs and of PCIe."""
-    measured_gbps = max((figure.busbw_gbps or 0.0 for figure in verdict.judged), default=0.0)
-    maximum_text = f"the maximum of {number_text(measured_gbps)} GB/s"
-    if not measured_gbps or expectation.best is None:
-        return []
     best, loss = expectation.best, _loss(verdict)
+    measured_gbps = max((figure.busbw_gbps or 0.0 for figure in verdict.judged), default=0.0)
+    if not measured_gbps or best is None:
+        return []
+    maximum_text = f"the maximum of {number_text(measured_gbps)} GB/s"
     if measured_gbps >= best.limit_gbps * best.efficiency.low:
         text = f"{maximum_text} is healthy, but smaller plateau sizes do not reach it"
         confirmation = "change chunk sizes (NCCL_BUFFSIZE), registration or the tuner of a plug-in"
         return [_Cause(_Evidence.PATTERN, loss, text, confirmation)]
-    typical_of = [
+    suspects = [
         *_slower_routes(expectation, best, measured_gbps),
         *_fewer_nics(expectation, best, measured_gbps),
         *_pcie_instead_of_nvlink(expectation, best, measured_gbps),
     ]
-    if typical_of:
+    if suspects:
         return [
             _Cause(_Evidence.MATCHING_FIGURE, loss, f"{maximum_text} is typical of {suspect}", confirmation)
-            for suspect, confirmation in typical_of
+            for suspect, confirmation in suspects
         ]
-    share_of_typical = measured_gbps / _typical_gbps(best)
+    share_of_typical = measured_gbps / best.plateau_gbps
     text = (
         f"{maximum_text} is {share_of_typical:.0%} of the typical busbw of "
         f"{best.name} over {best.binding_limit.wire} and matches no other route: settings, clocks or other load"
@@ -188,22 +191,17 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Ca
     return [_Cause(_Evidence.NONE, loss, text, confirmation)]
 
 
-def _typical_gbps(route: Route) -> float:
-    """Busbw that large messages usually reach on a route."""
-    return route.limit_gbps * route.efficiency.typical
-
-
-def _are_equal_plateaus(measured_gbps: float, typical_gbps: float) -> bool:
-    return abs(measured_gbps / typical_gbps - 1) <= _MAX_PLATEAU_DIFFERENCE
+def _are_equal_plateaus(measured_gbps: float, plateau_gbps: float) -> bool:
+    return abs(measured_gbps / plateau_gbps - 1) <= _MAX_PLATEAU_DIFFERENCE
 
 
 def _slower_routes(expectation: Expectation, best: Route, measured_gbps: float) -> Iterator[tuple[str, str]]:
     """Yields each slower route with a plateau as measured, and how to confirm it."""
     for route in expectation.routes:
-        if route is not best and _are_equal_plateaus(measured_gbps, _typical_gbps(route)):
-            best_text = f"{best.name} would reach {number_text(_typical_gbps(best))}"
+        if route is not best and _are_equal_plateaus(measured_gbps, route.plateau_gbps):
+            best_text = f"{best.name} would reach {number_text(best.plateau_gbps)}"
             yield (
-                f"{route.name} ({number_text(_typical_gbps(route))}). {best_text}{_needs_text(expectation, best.name)}",
+                f"{route.name} ({number_text(route.plateau_gbps)}). {best_text}{_needs_text(expectation, best.name)}",
                 "read the algorithm in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING",
             )
 
@@ -214,8 +212,8 @@ def _fewer_nics(expectation: Expectation, best: Route, measured_gbps: float) -> 
     if expectation.nodes == 1 or nics is None or best.binding_limit.wire != "NIC":
         return
     for used_nics in range(1, nics.count):
-        typical_gbps = _typical_gbps(best) * used_nics / nics.count
-        if nics.count % used_nics == 0 and _are_equal_plateaus(measured_gbps, typical_gbps):
+        plateau_gbps = best.plateau_gbps * used_nics / nics.count
+        if nics.count % used_nics == 0 and _are_equal_plateaus(measured_gbps, plateau_gbps):
             yield (
                 f"{used_nics} of the {nics.count} NICs of a node",
                 "count the NICs in the output of NCCL_DEBUG=INFO, and check NCCL_IB_HCA",
@@ -227,7 +225,7 @@ def _pcie_instead_of_nvlink(expectation: Expectation, best: Route, measured_gbps
     if expectation.nodes > 1 or best.binding_limit.wire != "NVLink":
         return
     for name, pcie_gbps in _PCIE_BUSBW_GBPS.items():
-        if abs(measured_gbps / pcie_gbps - 1) <= 2 * _MAX_PLATEAU_DIFFERENCE:
+        if abs(measured_gbps / pcie_gbps - 1) <= _MAX_PCIE_DIFFERENCE:
             yield (
                 f"{name}: the GPUs do not use NVLink",
                 "look for NV in nvidia-smi topo -m, and for P2P in the output of NCCL_DEBUG=INFO",

@@ -1,18 +1,20 @@
 """Decides the grade of a configuration, and of each of its bands of sizes.
 
-`_compare_with_range` compares each figure with its range: inside, slower, faster, unclear or undecided.
-`_decide_band_grade` makes the grade of a band from the outcomes at its sizes. Of several sizes, two neighbors must be
-slow for SLOW. The only size of a band must be far beyond its range. GOOD requires figures that a narrow range would
-accept too (`BAD_FACTOR`). `decide` makes the grade of the configuration from its bands and all other evidence.
+1. `_compare_with_range` compares each figure with its range: inside, slower, faster, unclear or undecided.
+2. `BandSizes` (band_sizes.py) sorts the sizes of a band by these outcomes.
+3. `_decide_band_grade` makes the grade of a band. Of several sizes, two neighbors must be slow for SLOW. The only size
+   of a band must be far beyond its range. GOOD requires figures that a narrow range would accept too (`BAD_FACTOR`).
+4. `decide` makes the grade of the configuration from its bands and all other evidence.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from busbw.judge.band_sizes import MIN_UNSTEADY_FACTOR, BandSizes
 from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import (
     BAD_FACTOR,
@@ -20,26 +22,18 @@ from busbw.judge.types import (
     BandVerdict,
     Grade,
     JudgedFigure,
+    Outcome,
     Reason,
     worst,
 )
 from busbw.judge.yardstick import SizeLimits, Yardstick
-from busbw.logs import Placement
 from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, names_text, size_text
 
-_MAX_QUIET_DIFFERENCE = 0.30
-"""Maximum relative difference between the placements of one size on a quiet machine."""
-_MIN_DROP = 0.15
-"""Minimum relative decrease of the time from one size to the next larger one that counts as a drop."""
-_MIN_NOISY_DROPS = 2
-"""Number of drops that indicate a busy machine. The library's switch to another protocol may cause a single drop."""
 _MAX_DISTURBANCE_FACTOR = 1.2
 """Factor beyond the range up to which a single disturbance can explain a slow size.
 
 Beyond it the only size of a band is SLOW. A lone slow size of several is UNSURE if both placements were measured."""
-_MIN_UNSTEADY_FACTOR = 1.5
-"""Factor beyond the median of all passes from which a single pass shows a fault that comes and goes."""
 _MIN_BUMP_FACTOR = 1.5
 """Factor from which middle sizes are slower, compared with typical times, than small and large sizes explain. It is at
 most 1.37 in the published sweeps with all three bands."""
@@ -48,7 +42,7 @@ _MAX_NAMED_SIZES = 3
 
 
 class Evidence(Struct, kw_only=True, frozen=True):
-    """All facts that the grade of a configuration depends on. None and empty: not the case."""
+    """All facts that the grade of a configuration depends on. A fact that does not apply is None or empty."""
 
     wrong_data: tuple[Reason, ...] = ()
     obstacles: tuple[Reason, ...] = ()
@@ -78,21 +72,28 @@ def decide(evidence: Evidence) -> Decision:
         return Decision("BROKEN", evidence.wrong_data)
     if evidence.obstacles:
         return Decision("UNSURE", evidence.obstacles)
-    grade, bands = worst([band.grade for band in evidence.bands]), evidence.bands
-    band_reasons = [
+    bands = evidence.bands
+    grade = worst([band.grade for band in bands])
+    reasons = (*_band_reasons(bands), *evidence.doubts)
+    if grade == "SLOW" and evidence.assumed_nics:
+        unsure_bands = tuple(replace(band, grade="UNSURE") if band.grade == "SLOW" else band for band in bands)
+        # The NICs must be stated first, so other remedies are left out.
+        other_reasons = (replace(reason, remedy="") for reason in reasons)
+        return Decision("UNSURE", (evidence.assumed_nics, *other_reasons), unsure_bands)
+    if grade == "GOOD" and evidence.doubts:
+        return Decision("UNSURE", reasons, bands)
+    if grade == "GOOD" and evidence.refused_rows:
+        return Decision("UNSURE", (evidence.refused_rows,), bands)
+    return Decision(grade, reasons or (Reason("in_range", _in_range_text(bands)),), bands)
+
+
+def _band_reasons(bands: Sequence[BandVerdict]) -> list[Reason]:
+    """Returns the reasons of the bands that are not GOOD or have a slow figure, the worst grade first."""
+    return [
         Reason("band", f"{band.band}: {band.reason}")
         for band in sorted(bands, key=lambda band: GRADES.index(band.grade))
         if band.grade != "GOOD" or any(figure.outcome == "slower" for figure in band.judged)
     ]
-    reasons = (*band_reasons, *evidence.doubts)
-    if grade == "SLOW" and evidence.assumed_nics:
-        bands = tuple(replace(band, grade="UNSURE") if band.grade == "SLOW" else band for band in bands)
-        return Decision("UNSURE", (evidence.assumed_nics, *(replace(reason, remedy="") for reason in reasons)), bands)
-    if grade == "GOOD" and evidence.doubts:
-        grade = "UNSURE"
-    if grade == "GOOD" and evidence.refused_rows:
-        return Decision("UNSURE", (evidence.refused_rows,), bands)
-    return Decision(grade, reasons or (Reason("in_range", _in_range_text(bands)),), bands)
 
 
 def _in_range_text(bands: Sequence[BandVerdict]) -> str:
@@ -116,7 +117,8 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
             by_band[limits.band].append((point, _compare_with_range(point, limits)))
     is_in_graph = series.table.is_in_graph
     bands = tuple(_grade_band(band, judged, is_in_graph=is_in_graph) for band, judged in by_band.items() if judged)
-    return _doubt_bump(*bands) if len(bands) == len(BANDS) else bands
+    has_all_bands = len(bands) == len(BANDS)
+    return _doubt_bump(*bands) if has_all_bands else bands
 
 
 def _grade_call(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
@@ -131,8 +133,9 @@ def _grade_call(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
     ]
     if not figures:
         return ()
-    figures.sort(key=lambda figure: figure.time_us / figure.range_us.high, reverse=True)
-    grade, reason = min(map(_grade_call_figure, figures), key=lambda graded: GRADES.index(graded[0]))
+    slowest_first = sorted(figures, key=lambda figure: figure.excess_ratio, reverse=True)
+    # Of several figures with the worst grade, the slowest gives the reason.
+    grade, reason = min(map(_grade_call_figure, slowest_first), key=lambda graded: GRADES.index(graded[0]))
     slow_sizes = {figure.size_bytes for figure in figures if figure.outcome == "slower"}
     return (
         BandVerdict(
@@ -140,8 +143,8 @@ def _grade_call(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
             grade=grade,
             reason=reason,
             slow_sizes_bytes=tuple(sorted(slow_sizes)),
-            judged=tuple(sorted(figures, key=lambda figure: figure.size_bytes)),
-            worst=figures[0],
+            judged=tuple(figures),
+            worst=slowest_first[0],
         ),
     )
 
@@ -155,33 +158,36 @@ def _grade_call_figure(figure: JudgedFigure) -> tuple[Grade, str]:
         return "UNSURE", f"{figure.ratio:.3g} times the typical time, in a range too wide to reject a fault: {remedy}"
     if figure.outcome != "slower":
         return "GOOD", "within the range or better"
-    if figure.time_us > _MAX_DISTURBANCE_FACTOR * figure.range_us.high:
+    if figure.excess_ratio > _MAX_DISTURBANCE_FACTOR:
         return "SLOW", f"{figure.ratio:.3g} times the typical time"
     return "UNSURE", f"just beyond the range: {remedy}"
 
 
 def _compare_with_range(point: SeriesPoint, limits: SizeLimits) -> JudgedFigure:
-    """Compares the time of one figure with its range. Uses the confidence interval of the time if it is known."""
-    range_us = limits.range_us
-    outcome: Literal["inside", "slower", "faster", "unclear", "undecided"] = "inside"
-    low_us, high_us = point.interval_us or (point.time_us, point.time_us)
-    if low_us > range_us.high:
-        # A spread of the iterations that exceeds the excess time indicates a busy machine.
-        outcome = "slower" if point.time_us / (1 + (point.spread or 0.0)) > range_us.high else "unclear"
-    elif high_us < range_us.low:
-        outcome = "faster"
-    elif high_us > range_us.high and point.interval_us is not None:
-        outcome = "unclear"
-    elif point.time_us >= limits.min_undecided_us:
-        outcome = "undecided"
+    """Compares the time of one figure with its range."""
     return JudgedFigure(
         size_bytes=point.size_bytes,
         placement=point.placement,
         time_us=point.time_us,
         busbw_gbps=point.busbw_gbps,
-        range_us=range_us,
-        outcome=outcome,
+        range_us=limits.range_us,
+        outcome=_find_outcome(point, limits),
     )
+
+
+def _find_outcome(point: SeriesPoint, limits: SizeLimits) -> Outcome:
+    """Finds the position of a time relative to its range. Uses the confidence interval of the time if it is known."""
+    range_us = limits.range_us
+    low_us, high_us = point.interval_us or (point.time_us, point.time_us)
+    if low_us > range_us.high:
+        # A spread of the iterations that exceeds the excess time indicates a busy machine.
+        time_without_spread_us = point.time_us / (1 + (point.spread or 0.0))
+        return "slower" if time_without_spread_us > range_us.high else "unclear"
+    if high_us < range_us.low:
+        return "faster"
+    if high_us > range_us.high:
+        return "unclear"
+    return "undecided" if point.time_us >= limits.min_undecided_us else "inside"
 
 
 def _doubt_bump(latency: BandVerdict, middle: BandVerdict, plateau: BandVerdict) -> tuple[BandVerdict, ...]:
@@ -190,21 +196,22 @@ def _doubt_bump(latency: BandVerdict, middle: BandVerdict, plateau: BandVerdict)
     A time is the sum of start-up and transfer. If small sizes take a times their typical time and large ones b times,
     sizes between them take at most max(a, b) times theirs, whatever the width of their ranges.
     """
-    ratios = _ratios(middle)
-    if middle.grade != "GOOD" or max(ratios.values()) < _MIN_BUMP_FACTOR:  # the usual case
+    ratios = _ratios_by_size(middle)
+    max_ratio = max(ratios.values())
+    if middle.grade != "GOOD" or max_ratio < _MIN_BUMP_FACTOR:  # the usual case
         return latency, middle, plateau
-    max_outer_ratio = max(1.0, *_ratios(latency).values(), *_ratios(plateau).values())
+    max_outer_ratio = max(1.0, *_ratios_by_size(latency).values(), *_ratios_by_size(plateau).values())
     bump_sizes = [size_bytes for size_bytes, ratio in ratios.items() if ratio >= _MIN_BUMP_FACTOR * max_outer_ratio]
-    if _has_adjacent(list(ratios), bump_sizes):
-        reason = (
-            f"{_sizes_text(bump_sizes)}: up to {max(ratios.values()):.3g} times the typical time, although smaller and "
-            f"larger sizes take at most {max_outer_ratio:.3g} times theirs: compare with a good run (--reference FILE)"
-        )
-        middle = replace(middle, grade="UNSURE", reason=reason)
-    return latency, middle, plateau
+    if not _has_adjacent(list(ratios), bump_sizes):
+        return latency, middle, plateau
+    reason = (
+        f"{_sizes_text(bump_sizes)}: up to {max_ratio:.3g} times the typical time, although smaller and larger sizes "
+        f"take at most {max_outer_ratio:.3g} times theirs: compare with a good run (--reference FILE)"
+    )
+    return latency, replace(middle, grade="UNSURE", reason=reason), plateau
 
 
-def _ratios(band: BandVerdict) -> dict[int, float]:
+def _ratios_by_size(band: BandVerdict) -> dict[int, float]:
     """Returns the ratio of measured to typical time of the faster placement, by size in ascending order."""
     ratios: dict[int, float] = {}
     for figure in sorted(band.judged, key=lambda figure: figure.size_bytes):
@@ -212,68 +219,13 @@ def _ratios(band: BandVerdict) -> dict[int, float]:
     return ratios
 
 
-class _BandSizes(NamedTuple):
-    """Sizes of a band in bytes, ascending, and those with each kind of figure."""
-
-    all: Sequence[int]
-    slow: Sequence[int]
-    """Sizes at which every placement is slower than its range."""
-    undecided: Sequence[int]
-    """Sizes with an undecided figure, at which each figure is undecided or slower."""
-    unclear: Sequence[int]
-    """Sizes with a figure that may be inside its range or slower."""
-    noisy: Sequence[int]
-    """Sizes at which the placements disagree. All sizes if the times drop repeatedly."""
-    slow_in_one_placement: Sequence[int]
-    """Sizes at which one placement is slower than its range, and another placement is not.
-
-    The slow placement is the same at all these sizes. If each placement is the slow one at some sizes, the placement
-    with more of these sizes decides, and the sizes of the other placement are left out.
-    """
-    unsteady: Sequence[int]
-    """Sizes with a pass that is slower than the range and takes _MIN_UNSTEADY_FACTOR times the median or more."""
-
-    @classmethod
-    def of(cls, points: Sequence[SeriesPoint], figures: Sequence[JudgedFigure]) -> "_BandSizes":
-        """Sorts the sizes of a band by the outcomes of their figures. `figures` are those of the points."""
-        times_by_size: dict[int, list[float]] = {}
-        for point in points:
-            times_by_size.setdefault(point.size_bytes, []).append(point.time_us)
-        all_sizes = sorted(times_by_size)
-        noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(times_by_size[size_bytes])]
-        unhealthy_sizes = {figure.size_bytes for figure in figures if figure.outcome not in ("inside", "faster")}
-        outcomes_by_size: dict[int, set[str]] = {size_bytes: set() for size_bytes in sorted(unhealthy_sizes)}
-        for figure in figures:
-            if figure.size_bytes in unhealthy_sizes:
-                outcomes_by_size[figure.size_bytes].add(figure.outcome)
-        return cls(
-            all=all_sizes,
-            slow=[size_bytes for size_bytes, outcomes in outcomes_by_size.items() if outcomes == {"slower"}],
-            undecided=[
-                size_bytes
-                for size_bytes, outcomes in outcomes_by_size.items()
-                if "undecided" in outcomes and outcomes <= {"slower", "undecided"}
-            ],
-            unclear=[size_bytes for size_bytes, outcomes in outcomes_by_size.items() if "unclear" in outcomes],
-            noisy=all_sizes if _max_drops(points) >= _MIN_NOISY_DROPS else noisy_sizes,
-            slow_in_one_placement=_slow_in_one_placement(figures, outcomes_by_size),
-            unsteady=sorted(
-                {
-                    point.size_bytes
-                    for point, figure in zip(points, figures, strict=True)
-                    if point.slowest_pass_us is not None and _is_unsteady(point, point.slowest_pass_us, figure)
-                }
-            ),
-        )
-
-
 def _grade_band(
     band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]], *, is_in_graph: bool
 ) -> BandVerdict:
     """Grades a band by the outcomes of its sizes."""
     figures = [figure for _, figure in points_and_figures]
-    sizes = _BandSizes.of([point for point, _ in points_and_figures], figures)
-    worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
+    sizes = BandSizes.of([point for point, _ in points_and_figures], figures)
+    worst_figure = max(figures, key=lambda figure: figure.excess_ratio)
     undecided_remedy = "compare with a good run (--reference FILE)"
     if band == "latency" and not is_in_graph:
         undecided_remedy = f"remove the launches (-G 50), or {undecided_remedy}"
@@ -291,42 +243,15 @@ def _grade_band(
     )
 
 
-def _is_unsteady(point: SeriesPoint, slowest_pass_us: float, figure: JudgedFigure) -> bool:
-    """True if a single pass is far slower than the median of all passes, and slower than the range."""
-    return slowest_pass_us > max(figure.range_us.high, _MIN_UNSTEADY_FACTOR * point.time_us)
-
-
-def _is_noisy(times_us: Sequence[float]) -> bool:
-    """True if the times of one size differ too much between its placements."""
-    return max(times_us) > (1 + _MAX_QUIET_DIFFERENCE) * min(times_us)
-
-
-def _max_drops(points: Sequence[SeriesPoint]) -> int:
-    """Returns the number of drops of the placement with the most drops.
-
-    A drop is a size that takes much less time than the next smaller size. The speed of a link cannot explain a drop.
-    Both placements may show the same drop, so their numbers are not added.
-    """
-    times_by_placement: dict[Placement, list[float]] = {}
-    for point in points:
-        times_by_placement.setdefault(point.placement, []).append(point.time_us)
-    return max(map(_count_drops, times_by_placement.values()))
-
-
-def _count_drops(times_us: Sequence[float]) -> int:
-    """Counts the drops in the times of ascending sizes."""
-    return sum(time_us < (1 - _MIN_DROP) * previous_us for previous_us, time_us in itertools.pairwise(times_us))
-
-
 def _decide_band_grade(
-    sizes: _BandSizes, figures: Sequence[JudgedFigure], worst_figure: JudgedFigure, undecided_remedy: str
+    sizes: BandSizes, figures: Sequence[JudgedFigure], worst_figure: JudgedFigure, undecided_remedy: str
 ) -> tuple[Grade, str]:
     """Decides whether a band is GOOD, SLOW or UNSURE, and returns the reason.
 
     Args:
         sizes: Sizes of the band, by their outcomes.
         figures: All figures of the band.
-        worst_figure: Figure with the highest ratio of its time to the upper end of its range.
+        worst_figure: Figure with the highest `excess_ratio`.
         undecided_remedy: Next step if a range is too wide to reject a fault.
     """
     return (
@@ -336,7 +261,7 @@ def _decide_band_grade(
     )
 
 
-def _decide_slow_band(sizes: _BandSizes, worst_figure: JudgedFigure) -> tuple[Grade, str] | None:
+def _decide_slow_band(sizes: BandSizes, worst_figure: JudgedFigure) -> tuple[Grade, str] | None:
     """Decides a band if all sizes are noisy, adjacent sizes are slow, the only size is slow, or one placement is slow.
 
     Returns None for any other band.
@@ -346,7 +271,7 @@ def _decide_slow_band(sizes: _BandSizes, worst_figure: JudgedFigure) -> tuple[Gr
         noise_text = "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
         return _doubt_slow_placement(sizes) or ("UNSURE", noise_text)
     is_slow_single_size = is_single_size and bool(sizes.slow)
-    is_far_beyond = worst_figure.time_us > _MAX_DISTURBANCE_FACTOR * worst_figure.range_us.high
+    is_far_beyond = worst_figure.excess_ratio > _MAX_DISTURBANCE_FACTOR
     if _has_adjacent(sizes.all, sizes.slow) or (is_slow_single_size and is_far_beyond):
         return "SLOW", f"{len(sizes.slow)} of {count_text(len(sizes.all), 'size')} slower than the range"
     if is_slow_single_size:
@@ -354,7 +279,7 @@ def _decide_slow_band(sizes: _BandSizes, worst_figure: JudgedFigure) -> tuple[Gr
     return _doubt_slow_placement(sizes)
 
 
-def _doubt_slow_placement(sizes: _BandSizes) -> tuple[Grade, str] | None:
+def _doubt_slow_placement(sizes: BandSizes) -> tuple[Grade, str] | None:
     """Returns UNSURE if only one placement is slower than the range at the majority of the sizes. None otherwise."""
     slow_sizes = sizes.slow_in_one_placement
     if 2 * len(slow_sizes) <= len(sizes.all) or not _has_adjacent(sizes.all, slow_sizes):
@@ -367,12 +292,12 @@ def _doubt_slow_placement(sizes: _BandSizes) -> tuple[Grade, str] | None:
     )
 
 
-def _doubt_noisy_band(sizes: _BandSizes) -> tuple[Grade, str] | None:
+def _doubt_noisy_band(sizes: BandSizes) -> tuple[Grade, str] | None:
     """Returns UNSURE for a band with figures that vary too much. None if they do not."""
     if 2 * len(sizes.unsteady) > len(sizes.all):
         return (
             "UNSURE",
-            f"single passes are beyond the range, at {_MIN_UNSTEADY_FACTOR:g} times the median or more, at "
+            f"single passes are beyond the range, at {MIN_UNSTEADY_FACTOR:g} times the median or more, at "
             f"{count_text(len(sizes.unsteady), 'size')}: compare the passes (busbw show)",
         )
     if 2 * len(sizes.unclear) >= len(sizes.all):
@@ -394,7 +319,7 @@ def _doubt_noisy_band(sizes: _BandSizes) -> tuple[Grade, str] | None:
     return None
 
 
-def _decide_lone_sizes(sizes: _BandSizes, figures: Sequence[JudgedFigure], undecided_remedy: str) -> tuple[Grade, str]:
+def _decide_lone_sizes(sizes: BandSizes, figures: Sequence[JudgedFigure], undecided_remedy: str) -> tuple[Grade, str]:
     """Decides a band without adjacent slow sizes: single sizes may be slow or undecided."""
     if sizes.undecided:
         max_ratio = max(figure.ratio for figure in figures if figure.size_bytes in sizes.undecided)
@@ -420,17 +345,6 @@ def _figures_at(size_bytes: int, figures: Sequence[JudgedFigure]) -> list[Judged
     return [figure for figure in figures if figure.size_bytes == size_bytes]
 
 
-def _slow_in_one_placement(figures: Sequence[JudgedFigure], outcomes_by_size: Mapping[int, set[str]]) -> list[int]:
-    """Returns the value of `_BandSizes.slow_in_one_placement`."""
-    if not outcomes_by_size:  # the usual case
-        return []
-    sizes_by_placement: dict[Placement, list[int]] = {figure.placement: [] for figure in figures}
-    for figure in figures:
-        if figure.outcome == "slower" and outcomes_by_size[figure.size_bytes] != {"slower"}:
-            sizes_by_placement[figure.placement].append(figure.size_bytes)
-    return max(sizes_by_placement.values(), key=len)
-
-
 def _has_adjacent(sizes: Sequence[int], selected: Sequence[int]) -> bool:
     """True if two neighbors of these sizes are selected."""
     return any(smaller in selected and larger in selected for smaller, larger in itertools.pairwise(sizes))
@@ -444,8 +358,7 @@ def _is_disturbance(figures: Sequence[JudgedFigure]) -> bool:
     """
     if min(figure.ratio for figure in figures) >= BAD_FACTOR:
         return False
-    excess = min(figure.time_us / figure.range_us.high for figure in figures)
-    return len(figures) == 1 or excess <= _MAX_DISTURBANCE_FACTOR
+    return len(figures) == 1 or min(figure.excess_ratio for figure in figures) <= _MAX_DISTURBANCE_FACTOR
 
 
 def _has_bad_figure(figures: Sequence[JudgedFigure]) -> bool:

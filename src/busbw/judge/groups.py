@@ -45,17 +45,19 @@ def compare_groups(all_series: Sequence[Series], verdicts: Sequence[Verdict], *,
     yardsticks = {
         key: _make_yardstick(equals) for key, equals in equals_by_key.items() if len(equals) >= _MIN_EQUAL_GROUPS
     }
-    return [
-        verdict
-        if has_reference and verdict.bands
-        else _compare_group(series, verdict, yardsticks.get(_equality_key(series)))
-        for series, verdict in zip(all_series, verdicts, strict=True)
-    ]
+    compared_verdicts = []
+    for series, verdict in zip(all_series, verdicts, strict=True):
+        yardstick = yardsticks.get(_equality_key(series))
+        is_decided_by_reference = has_reference and bool(verdict.bands)
+        if yardstick and not is_decided_by_reference and verdict.reason_kind not in _UNUSABLE_FIGURES:
+            compared_verdicts.append(_compare_group(series, verdict, yardstick))
+        else:
+            compared_verdicts.append(verdict)
+    return compared_verdicts
 
 
-def _compare_group(series: Series, verdict: Verdict, yardstick: Yardstick | None) -> Verdict:
-    if yardstick is None or verdict.reason_kind in _UNUSABLE_FIGURES:
-        return verdict
+def _compare_group(series: Series, verdict: Verdict, yardstick: Yardstick) -> Verdict:
+    """Returns the verdict with SLOW if the group is slower than its equals, otherwise unchanged."""
     bands = grade_bands(series, yardstick)
     slow_bands = [band for band in bands if band.grade == "SLOW"]
     if not slow_bands:
@@ -64,23 +66,23 @@ def _compare_group(series: Series, verdict: Verdict, yardstick: Yardstick | None
     reason = (
         f"group {series.row.group}{series.hosts_text} is slower than {yardstick.name}: its time is up to {ratios_text}"
     )
-    # The bands must show why the group is SLOW: its own ones do so only if they are SLOW too.
-    is_slow_alone = verdict.grade == "SLOW"
-    own_grade = (f"{verdict.grade} against {verdict.yardstick}",) if verdict.bands and not is_slow_alone else ()
-    return replace(
+    is_slow_by_own_yardstick = verdict.grade == "SLOW"
+    own_grade = [f"{verdict.grade} against {verdict.yardstick}"] if verdict.bands else []
+    verdict = replace(
         verdict,
         grade="SLOW",
         reason_kind="slow_group",
         reasons=(reason, *(verdict.reasons if verdict.grade != "GOOD" else ())),
         advice=(_REMEDY, *verdict.advice),
-        yardstick=verdict.yardstick if is_slow_alone else yardstick.name,
-        bands=verdict.bands if is_slow_alone else bands,
-        beside=(*own_grade, *verdict.beside),
     )
+    if is_slow_by_own_yardstick:
+        return verdict
+    # The bands must show why the group is SLOW, so the bands of the comparison with its equals replace the own bands.
+    return replace(verdict, yardstick=yardstick.name, bands=bands, beside=(*own_grade, *verdict.beside))
 
 
 def _equality_key(series: Series) -> tuple[object, ...]:
-    """Properties that equal groups share. All fields of the configuration but the group."""
+    """Properties that equal groups share: all fields of the configuration except the group."""
     row = series.row
     return (
         series.table.first_line,
@@ -89,7 +91,7 @@ def _equality_key(series: Series) -> tuple[object, ...]:
         row.redop,
         row.root,
         row.variant,
-        row.lifecycle,  # calls of two tests of comm_ops are no equals
+        row.lifecycle,  # the same call in two tests of comm_ops counts as two calls
         series.ranks,
         len(series.hosts),
     )

@@ -1,6 +1,6 @@
 """Searches for the published figures that are most similar to a run.
 
-A sweep is a series of published figures over message sizes. A yardstick is a set of ranges of time, here from a sweep.
+A sweep is a series of published figures over message sizes. A yardstick is the ranges of time made from a sweep.
 """
 
 import math
@@ -28,36 +28,22 @@ class _Candidate(NamedTuple):
     reference: NearestReference
 
 
-def find_nearest_reference(run: Series) -> NearestReference | None:
-    """Returns the most similar of all shipped measured sweeps. None if none has the run's collective."""
+def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReference | None:
+    """Returns the most similar sweep of the selected reference, or of all shipped references if none is selected.
+
+    None if no sweep has the run's collective. Of the shipped references, only measured sweeps count.
+    """
+    is_selected = selection.reference is not None
+    searched = {selection.name: selection.reference} if selection.reference is not None else references()
     run_facts = RunFacts.of(run)
     candidates = [
         _make_candidate(run, run_facts, name, reference, sweep)
-        for name, reference in references().items()
+        for name, reference in searched.items()
         for sweep in reference.sweeps
-        if sweep.collective == run.collective and sweep.kind == "measured"
+        if sweep.collective == run.collective and (is_selected or sweep.kind == "measured")
     ]
     nearest = min(candidates, key=lambda candidate: (candidate.distance, candidate.reference.name), default=None)
     return nearest.reference if nearest else None
-
-
-def find_nearest_sweep(run: Series, name: str, reference: Reference) -> NearestReference | None:
-    """Returns the most similar sweep of one reference, measured or not. None if none has the run's collective."""
-    run_facts = RunFacts.of(run)
-    candidates = [
-        _make_candidate(run, run_facts, name, reference, sweep)
-        for sweep in reference.sweeps
-        if sweep.collective == run.collective
-    ]
-    nearest = min(candidates, key=lambda candidate: candidate.distance, default=None)
-    return nearest.reference if nearest else None
-
-
-def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReference | None:
-    """Returns the most similar sweep of the selected reference, or of all published ones if none is selected."""
-    if selection.reference is not None:
-        return find_nearest_sweep(run, selection.name, selection.reference)
-    return find_nearest_reference(run)
 
 
 def has_figures_of(run: Series, reference: NearestReference) -> bool:
@@ -83,7 +69,9 @@ def has_figures_of(run: Series, reference: NearestReference) -> bool:
 def _rounds_to(value: float, printed: float) -> bool:
     """True if the value rounds to the printed one. The shortest text of `printed` has all printed decimals."""
     _, _, decimals = f"{printed:.12g}".partition(".")
-    return abs(value - printed) <= 0.5 * 10.0 ** -len(decimals) + 1e-9 * abs(printed)
+    half_digit = 0.5 * 10.0 ** -len(decimals)
+    float_error = 1e-9 * abs(printed)
+    return abs(value - printed) <= half_digit + float_error
 
 
 def _make_candidate(run: Series, run_facts: RunFacts, name: str, reference: Reference, sweep: Sweep) -> _Candidate:
@@ -93,7 +81,7 @@ def _make_candidate(run: Series, run_facts: RunFacts, name: str, reference: Refe
 
 
 def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
-    """Sort key of a reference's similarity to a run. The smallest key is the most similar reference."""
+    """Sort key of a reference: the smallest key is that of the reference most similar to the run."""
     run_sizes = {point.size_bytes for point in run.points}
     common_size_count = len(run_sizes & {point.size_bytes for point in sweep.points})
     has_other_gpu = any(blocker.fact == "GPU" for blocker in yardstick.blockers)

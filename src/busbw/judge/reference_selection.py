@@ -17,11 +17,16 @@ class ReferenceSelection(Struct, kw_only=True, frozen=True):
     nearest: bool = False
     """True to use the nearest published figures (auto)."""
 
+    @property
+    def is_empty(self) -> bool:
+        """True if the user chose no reference, so that the expectation decides."""
+        return self.reference is None and self.log is None and not self.nearest
+
 
 class ReferenceSeries(Struct, kw_only=True, frozen=True):
-    """Series of a reference log with their times, the first one of each configuration.
+    """Series of a reference log, the first one of each configuration. Runs are compared only with this series.
 
-    Of equal configurations a run is compared with the first. A log of any length has few different ones.
+    A log of any length has few different configurations, so all series fit into memory.
     """
 
     by_mean: tuple[Series, ...]
@@ -35,13 +40,11 @@ def read_reference_series(log: Log) -> ReferenceSeries:
     has_medians = True
     for table in log.tables:
         key = table_key(table)
-        for series in filter(_has_points, series_of_table(table)):
+        for series in series_of_table(table):
+            if not series.points:
+                continue
             first_by_key.setdefault((key, series.row.configuration), series)
             has_medians = has_medians and all(point.median_us is not None for point in series.points)
     by_mean = tuple(first_by_key.values())
     by_median = tuple(filter(None, map(replace_means_by_medians, by_mean))) if has_medians else None
     return ReferenceSeries(by_mean=by_mean, by_median=by_median)
-
-
-def _has_points(series: Series) -> bool:
-    return bool(series.points)

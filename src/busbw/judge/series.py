@@ -20,13 +20,12 @@ from busbw.units import bandwidth_gbps, count_text, names_text, transfer_time_us
 
 _MAX_CONTRADICTION = 0.03
 """Relative difference between bandwidth and bytes / time up to which both agree. Rounding is allowed in addition."""
-
+_ROUNDING_GBPS = 0.006
+"""Maximum difference that rounding to two decimals explains: half of 0.01 GB/s, and a little more for floats."""
 _MAX_NAMED_HOSTS = 4
 """Maximum number of hosts that a title names."""
 _MAX_CLAUSES = 100
 """Maximum number of clauses of one kind in a series, because a long log may have any number."""
-_ROUNDING_GBPS = 0.006
-"""Maximum difference that rounding to two decimals explains."""
 
 
 class SeriesPoint(Struct, kw_only=True, frozen=True):
@@ -48,8 +47,8 @@ class SeriesPoint(Struct, kw_only=True, frozen=True):
     slowest_pass_us: float | None = None
     """Time of the slowest of several passes."""
     spread: float | None = None
-    """Larger of two: relative distance of the 95th percentile from the median, and relative range over the passes. None
-    if neither is known."""
+    """Relative distance of the 95th percentile from the median. The relative range over the passes if that is larger.
+    None if neither is known."""
 
 
 class Series(Struct, kw_only=True, frozen=True):
@@ -61,7 +60,7 @@ class Series(Struct, kw_only=True, frozen=True):
     points: tuple[SeriesPoint, ...]
     """Ordered by size, then placement."""
     wrong: tuple[str, ...] = ()
-    """One clause per figure with wrong data, for the first ones."""
+    """One clause per figure with wrong data, for the first `_MAX_CLAUSES` figures."""
     wrong_count: int = 0
     """Number of figures with wrong data."""
     figures: int = 0
@@ -69,7 +68,7 @@ class Series(Struct, kw_only=True, frozen=True):
     unchecked: int = 0
     """Number of figures without a data check."""
     contradictions: tuple[str, ...] = ()
-    """One clause per figure with inconsistent size, time and bandwidth, for the first ones."""
+    """One clause per figure with inconsistent size, time and bandwidth, for the first `_MAX_CLAUSES` figures."""
     contradiction_count: int = 0
     """Number of figures with inconsistent size, time and bandwidth."""
     late_ranks: tuple[LateRank, ...] = ()
@@ -221,12 +220,10 @@ class _Factors(NamedTuple):
         busbw_gbps = None if "busbw_gbps" in derived else figure.busbw_gbps
         if size_bytes <= 0 or algbw_gbps is None:
             return None
-        if (
-            time_us
-            and self.algbw is not None
-            and not _are_close(bandwidth_gbps(size_bytes, time_us, self.algbw), algbw_gbps)
-        ):
-            return f"line {row.line}: {size_bytes} B in {time_us:g} us is not {algbw_gbps:g} GB/s"
+        if time_us and self.algbw is not None:
+            computed_gbps = bandwidth_gbps(size_bytes, time_us, self.algbw)
+            if not _are_close(computed_gbps, algbw_gbps):
+                return f"line {row.line}: {size_bytes} B in {time_us:g} us is not {algbw_gbps:g} GB/s"
         if not self.ratio or not algbw_gbps or busbw_gbps is None:
             return None
         if not _are_close(algbw_gbps * self.ratio, busbw_gbps, extra_gbps=_ROUNDING_GBPS * self.ratio):
@@ -239,31 +236,33 @@ class _Factors(NamedTuple):
 
 
 class _SeriesBuilder:
-    """Collects the rows of one configuration. Of each figure only the time and the busbw are kept."""
+    """Collects the rows of one configuration. Keeps only the values that a `SeriesPoint` needs, not the figures."""
 
     def __init__(self, table: Table, first_row: Row) -> None:
         self._table, self._first_row = table, first_row
         self._factors = _Factors.of(table, first_row)
         self._points: dict[tuple[int, Placement], SeriesPoint] = {}
-        """The points of one pass. Most logs have no other ones."""
+        """Point of the first pass by size and placement. Most logs have no further pass."""
         self._passes: dict[tuple[int, Placement], _Passes] = {}
-        """Figures of the points of several passes."""
+        """All passes of each size and placement that has several passes."""
         self._wrong: list[str] = []
         self._contradictions: list[str] = []
         self._wrong_count = self._contradiction_count = self._figure_count = self._unchecked_count = 0
         self._sizes_bytes: set[int] = set()
         self._late_rows: list[Row] = []
-        """Rows with late ranks. Their figures have only those."""
+        """Rows with late ranks. To save memory, their figures contain nothing but the late ranks."""
 
     def add(self, row: Row) -> None:
         """Adds a row."""
         size_bytes = row.size_bytes
         self._sizes_bytes.add(size_bytes)
+        is_call_without_data = row.lifecycle is not None and size_bytes == 0
         has_late_ranks = False
         for placement, figure in row.figures.items():
             has_late_ranks = has_late_ranks or bool(figure.late_ranks)
             self._figure_count += 1
-            self._unchecked_count += figure.check != "checked" and not (row.lifecycle and not row.size_bytes)
+            if figure.check != "checked" and not is_call_without_data:
+                self._unchecked_count += 1
             if figure.wrong_elements:
                 self._add_wrong_data(f"line {row.line}", figure.wrong_elements, placement)
             if contradiction := self._factors.contradiction_text(row, figure):
@@ -323,26 +322,23 @@ def _make_point(
 ) -> SeriesPoint:
     """Makes the point of a single pass from its figure, with its time and its busbw, if known."""
     stats = figure.stats
-    if stats is None:
-        return SeriesPoint(
-            size_bytes=size_bytes,
-            placement=placement,
-            time_us=time_us,
-            busbw_gbps=busbw_gbps,
-            algorithm=figure.algorithm_text,
-        )
-    includes_launches = figure.samples_include_launches
-    median_interval_us = interval_us = None
-    if includes_launches and stats.median_ci95_us:
+    median_us = None
+    median_interval_us = None
+    interval_us = None
+    if stats is not None and figure.samples_include_launches:
+        median_us = stats.median_us
         median_interval_us = stats.median_ci95_us
-        # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
-        interval_us = (min(median_interval_us[0], time_us), max(median_interval_us[1], time_us))
+        if median_interval_us:
+            # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
+            interval_us = (min(median_interval_us[0], time_us), max(median_interval_us[1], time_us))
+    elif stats is not None:
+        median_us = time_us
     return SeriesPoint(
         size_bytes=size_bytes,
         placement=placement,
         time_us=time_us,
         busbw_gbps=busbw_gbps,
-        median_us=stats.median_us if includes_launches else time_us,
+        median_us=median_us,
         median_interval_us=median_interval_us,
         interval_us=interval_us,
         algorithm=figure.algorithm_text,
@@ -359,14 +355,14 @@ def _spread_of(figure: Figure) -> float | None:
 
 
 class _Passes:
-    """Combines the figures of several passes over one size in one placement. Their medians represent them."""
+    """Combines the figures of several passes over one size in one placement. Medians over the passes represent them."""
 
     def __init__(self, first: SeriesPoint) -> None:
         """Adds the figure of the first pass."""
         self._first = first
         self._times_us = array("d", (first.time_us,))
         self._busbws_gbps = array("d", () if first.busbw_gbps is None else (first.busbw_gbps,))
-        self._max_spread = first.spread
+        self._max_spread = first.spread or 0.0
         self._algorithms = {first.algorithm}
 
     def add(self, time_us: float, busbw_gbps: float | None, figure: Figure) -> None:
@@ -377,13 +373,13 @@ class _Passes:
             self._busbws_gbps.append(busbw_gbps)
         spread = _spread_of(figure)
         if spread is not None:
-            self._max_spread = spread if self._max_spread is None else max(spread, self._max_spread)
+            self._max_spread = max(spread, self._max_spread)
 
     def point(self) -> SeriesPoint:
         """Returns the point of all added figures."""
         times_us = self._times_us
         median_us = statistics.median(times_us)
-        spread = (max(times_us) - min(times_us)) / median_us
+        spread_of_passes = (max(times_us) - min(times_us)) / median_us
         return SeriesPoint(
             size_bytes=self._first.size_bytes,
             placement=self._first.placement,
@@ -391,12 +387,12 @@ class _Passes:
             busbw_gbps=statistics.median(self._busbws_gbps) if self._busbws_gbps else None,
             algorithm=next(iter(self._algorithms)) if len(self._algorithms) == 1 else "",
             slowest_pass_us=max(times_us),
-            spread=spread if self._max_spread is None else max(self._max_spread, spread),
+            spread=max(spread_of_passes, self._max_spread),
         )
 
 
 def _are_close(first_gbps: float, second_gbps: float, extra_gbps: float = 0.0) -> bool:
-    """True if two bandwidths agree, with the tolerance of rounding and `extra_gbps` in addition."""
+    """True if two bandwidths agree within `_MAX_CONTRADICTION`, rounding and `extra_gbps`."""
     larger_gbps = first_gbps if first_gbps > second_gbps else second_gbps  # max() takes longer than all other steps
     tolerance_gbps = _MAX_CONTRADICTION * larger_gbps + _ROUNDING_GBPS + extra_gbps
     return abs(first_gbps - second_gbps) <= tolerance_gbps

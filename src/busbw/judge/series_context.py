@@ -1,6 +1,7 @@
-"""Finds the facts about a series that its figures do not change: system, expectation, NICs, nearest published figures.
+"""Finds the context of a series: system, expectation, NICs and nearest published figures.
 
-They take much longer to compute than a verdict, and most tables of a long log share them.
+The context does not depend on the times of the series. It takes much longer to compute than a verdict, so the tables of
+a long log share it if they differ only in their figures.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ _MAX_CONTEXTS = 256
 
 @dataclass(frozen=True)
 class SeriesContext:
-    """Facts about a series that its figures do not change. None: unknown."""
+    """Facts that are equal for all series of the same configuration and sizes. None: unknown."""
 
     system: System | None
     expectation: Expectation | None
@@ -42,7 +43,7 @@ class SeriesContext:
 
     @cached_property
     def expectation_yardstick(self) -> Yardstick:
-        """Yardstick of the expectation, which is known."""
+        """Yardstick of the expectation, which must be known."""
         assert self.expectation is not None
         return yardstick_from_expectation(self.expectation, assumes_nics=self.assumes_nics)
 
@@ -58,18 +59,18 @@ class ContextFinder:
 
     @cached_property
     def reference_series(self) -> ReferenceSeries:
-        """Series of the selected reference log."""
+        """Series of the reference log, which must be selected."""
         assert self.selection.log is not None
         return read_reference_series(self.selection.log)
 
     def find(self, all_series: Sequence[Series]) -> list[SeriesContext]:
         """Returns the contexts of all series of a table."""
-        key = table_key(all_series[0].table) if all_series else ""
-        return [self._find(series, key) for series in all_series]
+        key_of_table = table_key(all_series[0].table) if all_series else ""
+        return [self._find(series, key_of_table) for series in all_series]
 
-    def _find(self, series: Series, table_key: str) -> SeriesContext:
+    def _find(self, series: Series, key_of_table: str) -> SeriesContext:
         cases = tuple((point.size_bytes, point.placement) for point in series.points)
-        key = (table_key, series.row.configuration, cases)
+        key = (key_of_table, series.row.configuration, cases)
         context = self._contexts.get(key)
         if context is None:
             if len(self._contexts) == _MAX_CONTEXTS:

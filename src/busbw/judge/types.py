@@ -17,6 +17,12 @@ from busbw.units import number_text, size_text
 
 Grade = Literal["GOOD", "SLOW", "BROKEN", "UNSURE"]
 
+Outcome = Literal["inside", "slower", "faster", "unclear", "undecided"]
+"""Outcome of the comparison of one figure with its range.
+
+unclear: the measurement is too imprecise to tell inside from slower. undecided: the time is inside the range, but such
+a wide range also contains the times of a fault."""
+
 EXIT_OF: dict[Grade, ExitCode] = {
     "GOOD": ExitCode.GOOD,
     "SLOW": ExitCode.SLOWER_THAN_DEMANDED,
@@ -73,14 +79,17 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
     """Bandwidth in GB/s. None if the log has none."""
     range_us: ExpectedRange
     """Expected time at this size, or the time of the reference."""
-    outcome: Literal["inside", "slower", "faster", "unclear", "undecided"]
-    """unclear: the measurement is too imprecise to tell inside from slower. undecided: the time is inside the range,
-    but such a wide range also contains the times of a fault."""
+    outcome: Outcome
 
     @property
     def ratio(self) -> float:
-        """Measured over typical time. Above 1 is slower."""
+        """Measured time over typical time. Above 1 is slower."""
         return self.time_us / self.range_us.typical
+
+    @property
+    def excess_ratio(self) -> float:
+        """Measured time over the slow end of the range. Above 1 is beyond the range."""
+        return self.time_us / self.range_us.high
 
     @property
     def is_range_wide(self) -> bool:
@@ -112,7 +121,7 @@ class BandVerdict(Struct, kw_only=True, frozen=True):
     judged: tuple[JudgedFigure, ...]
     """All figures of the band."""
     worst: JudgedFigure
-    """Figure with the highest ratio of its time to the upper end of its range."""
+    """Figure with the highest `excess_ratio`."""
 
 
 class Verdict(Struct, kw_only=True, frozen=True):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from busbw.comparability import find_system_difference
+from busbw.comparability import differences_text, find_system_difference
 from busbw.expect import Expectation, can_reduce_in_network
 from busbw.judge.algorithm_changes import explain_by_algorithms
 from busbw.judge.causes import likely_causes
@@ -21,7 +21,7 @@ from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.series import Series, SeriesPoint, series_of_table
 from busbw.judge.series_context import ContextFinder, SeriesContext
 from busbw.judge.types import BandVerdict, Reason, Verdict
-from busbw.judge.yardstick import Yardstick, differences_text
+from busbw.judge.yardstick import Yardstick
 from busbw.judge.yardstick_selection import select_yardstick, select_yardstick_from_log, use_medians
 from busbw.logs import Log, Placement, Table
 from busbw.statistics.bands import BANDS
@@ -33,6 +33,22 @@ _MAX_NAMED_LINES = 3
 """Maximum number of wrong figures or warnings that a verdict names."""
 _MAX_LIMIT_RATIO = 1.10
 """Maximum credible ratio of busbw to the highest limit of all routes. Beyond it the assumed system is wrong."""
+
+_BROKEN_REMEDY = (
+    "repeat the run with -c 1 -n 1 over the same sizes; if data are wrong again, suspect the library, then the hardware"
+)
+_REFUSED_ROWS_REMEDY = "see `busbw import` for the refused rows"
+_OTHER_SIZES = Reason(
+    "other_sizes", "the reference covers no size of the run", "measure sizes of the reference (-b 8 -e 8G -f 2)"
+)
+_NICS_REMEDY = (
+    "state the NICs of a node: busbw check --nics 8x400, or --system NAME if they are the usual ones of such a machine"
+)
+_NO_EXPECTATION_REMEDY = "give a good run of the same machine (--reference FILE)"
+_NO_YARDSTICK_REMEDY = (
+    "state the system (--system NAME; `busbw expect --list-systems` lists them) or give a good run of the same machine "
+    "(--reference FILE)"
+)
 
 
 def judge(
@@ -59,7 +75,7 @@ def judge(
 
 
 class JudgedSeries(NamedTuple):
-    """A verdict with what it is about."""
+    """A verdict with the table, the series and the context that it is about."""
 
     table_number: int
     """Number of the table in its log, from 1."""
@@ -88,9 +104,12 @@ def iterate_verdicts(
     """
     contexts = contexts or ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
     refused_counts = _count_refused_rows(log)
-    has_reference = contexts.selection != ReferenceSelection()
+    has_reference = not contexts.selection.is_empty
     for number, table in enumerate(log.tables, start=1):
         all_series = series_of_table(table)
+        if not all_series:
+            yield JudgedSeries(number, table, None, None, _judge_empty_table(table))
+            continue
         refused_count = refused_counts[table.first_line]
         table_contexts = contexts.find(all_series)
         judged = [
@@ -104,8 +123,6 @@ def iterate_verdicts(
             if needs_curve(verdict):
                 verdict = replace(verdict, **_analyze_curve(judged_series))
             yield JudgedSeries(number, table, series, context, verdict)
-        if not all_series:
-            yield JudgedSeries(number, table, None, None, _judge_empty_table(table))
 
 
 def _count_refused_rows(log: Log) -> Counter[int]:
@@ -148,7 +165,9 @@ def _make_verdict(decision: Decision, **others: object) -> Verdict:
 def _judge_series(
     series: Series, context: SeriesContext, contexts: ContextFinder, system: System | None, refused_count: int
 ) -> tuple[Verdict, Series]:
-    """Judges one configuration. Returns the verdict without findings on the curve, and the figures that it is on.
+    """Judges one configuration. Returns the verdict without findings on the curve, and the series that was judged.
+
+    The judged series may differ from `series`, see `_select_from_reference_log`.
 
     Args:
         series: Figures of the configuration.
@@ -167,25 +186,13 @@ def _judge_series(
         variation = yardstick.run_variation_text
         notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
     notes += _notes_on_data(series)
-    by_expectation = selection.log is None and selection.reference is None and not selection.nearest
-    if wrong_data := _wrong_data_reason(series):
-        evidence = Evidence(wrong_data=(wrong_data,))
-    elif obstacle := _find_obstacle(series, yardstick, expectation, system, by_expectation=by_expectation):
-        evidence = Evidence(obstacles=(obstacle,))
-    else:
-        assert isinstance(yardstick, Yardstick)
-        bands = grade_bands(series, yardstick)
-        evidence = Evidence(
-            obstacles=() if bands else (_OTHER_SIZES,),
-            bands=bands,
-            doubts=_find_doubts(series, bands, expectation),
-            refused_rows=_refused_rows_reason(refused_count) if refused_count else None,
-            assumed_nics=_assumed_nics_reason(expectation) if by_expectation and context.assumes_nics else None,
-        )
+    by_expectation = selection.is_empty
+    evidence = _collect_evidence(series, yardstick, context, system, refused_count, by_expectation=by_expectation)
     decision = decide(evidence)
-    missing = [name for name in BANDS if name not in {band.band for band in decision.bands}]
-    if decision.bands and missing and not series.is_call:
-        notes.append(f"not measured: {' and '.join(missing)}")
+    graded_bands = {band.band for band in decision.bands}
+    missing_bands = [band for band in BANDS if band not in graded_bands]
+    if graded_bands and missing_bands and not series.is_call:
+        notes.append(f"not measured: {' and '.join(missing_bands)}")
     causes: tuple[str, ...] = ()
     if decision.grade == "SLOW" and expectation is not None and expectation.best is not None:
         causes = likely_causes(series.table, expectation, decision.bands, by_expectation=by_expectation)
@@ -214,35 +221,46 @@ def _select_from_reference_log(series: Series, contexts: ContextFinder) -> tuple
     return series, yardstick, notes
 
 
+def _collect_evidence(
+    series: Series,
+    yardstick: Yardstick | Reason,
+    context: SeriesContext,
+    system: System | None,
+    refused_count: int,
+    *,
+    by_expectation: bool,
+) -> Evidence:
+    """Returns the facts that the grade depends on. Only figures without an obstacle are compared with the yardstick."""
+    if wrong_data := _wrong_data_reason(series):
+        return Evidence(wrong_data=(wrong_data,))
+    if obstacle := _find_obstacle(series, yardstick, context.expectation, system, by_expectation=by_expectation):
+        return Evidence(obstacles=(obstacle,))
+    assert isinstance(yardstick, Yardstick)  # a missing yardstick is an obstacle
+    bands = grade_bands(series, yardstick)
+    if not bands:
+        return Evidence(obstacles=(_OTHER_SIZES,))
+    return Evidence(
+        bands=bands,
+        doubts=_find_doubts(series, bands, context.expectation),
+        refused_rows=_refused_rows_reason(refused_count) if refused_count else None,
+        assumed_nics=_assumed_nics_reason(context.expectation) if by_expectation and context.assumes_nics else None,
+    )
+
+
 def _wrong_data_reason(series: Series) -> Reason | None:
     """Returns the reason for BROKEN: wrong data in rows, or in the footer of the table. None without wrong data."""
     if series.wrong:
         more = f" and {series.wrong_count - _MAX_NAMED_LINES} more" if series.wrong_count > _MAX_NAMED_LINES else ""
         text = f"wrong data: {'; '.join(series.wrong[:_MAX_NAMED_LINES])}{more}"
         return Reason("wrong_data", text, _BROKEN_REMEDY)
-    if series.table.claimed_out_of_bounds and not any(
-        figure.wrong_elements for row in series.table.rows for figure in row.figures.values()
-    ):
-        text = f"the log's footer counts {series.table.claimed_out_of_bounds} out of bounds"
-        return Reason("wrong_data", text, _BROKEN_REMEDY)
-    return None
-
-
-_BROKEN_REMEDY = (
-    "repeat the run with -c 1 -n 1 over the same sizes; if data are wrong again, suspect the library, then the hardware"
-)
-_REFUSED_ROWS_REMEDY = "see `busbw import` for the refused rows"
-_OTHER_SIZES = Reason(
-    "other_sizes", "the reference covers no size of the run", "measure sizes of the reference (-b 8 -e 8G -f 2)"
-)
-_NICS_REMEDY = (
-    "state the NICs of a node: busbw check --nics 8x400, or --system NAME if they are the usual ones of such a machine"
-)
-_NO_EXPECTATION_REMEDY = "give a good run of the same machine (--reference FILE)"
-_NO_YARDSTICK_REMEDY = (
-    "state the system (--system NAME; `busbw expect --list-systems` lists them) or give a good run of the same machine "
-    "(--reference FILE)"
-)
+    if not series.table.claimed_out_of_bounds:
+        return None
+    # The footer counts all configurations of the table. Wrong data in a row are the fault of that row's configuration.
+    has_wrong_row = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
+    if has_wrong_row:
+        return None
+    text = f"the log's footer counts {series.table.claimed_out_of_bounds} out of bounds"
+    return Reason("wrong_data", text, _BROKEN_REMEDY)
 
 
 def _refused_rows_reason(refused_count: int) -> Reason:
@@ -270,7 +288,7 @@ def _find_obstacle(
 ) -> Reason | None:
     """Returns the reason why the figures cannot be judged by the yardstick. None if they can be judged.
 
-    `system` is the system that the user states, if any. `by_expectation` is false if the user selected a reference.
+    `system` is the system that the user states, if any. `by_expectation` is false if the user chose a reference.
     """
     if series.is_call and by_expectation and isinstance(yardstick, Reason):
         return Reason("no_expectation", "no expectation of communicator operations is known", _NO_EXPECTATION_REMEDY)
@@ -307,7 +325,7 @@ def _find_obstacle(
         needs_system = expectation is None and not series.is_call
         return replace(yardstick, remedy=_NO_YARDSTICK_REMEDY if needs_system else _NO_EXPECTATION_REMEDY)
     if yardstick.blockers:
-        text = f"not comparable: {differences_text(*yardstick.blockers)}"
+        text = f"not comparable: {differences_text(yardstick.blockers)}"
         return Reason("not_comparable", text, "give a reference of the same job (--reference FILE)")
     return None
 
@@ -328,21 +346,24 @@ def _analyze_curve(series: Series) -> dict[str, object]:
     sweeps: dict[Placement, list[SeriesPoint]] = {}
     for point in series.points:
         sweeps.setdefault(point.placement, []).append(point)
-    times = [[(point.size_bytes, point.time_us) for point in sweep] for sweep in sweeps.values()]
-    curve = [(size, bandwidth_gbps(size, time, factor)) for size, time in times[0]]
     features_by_placement = [
-        explain_by_algorithms(features(sweep_times, factor), sweep)
-        for sweep_times, sweep in zip(times, sweeps.values(), strict=True)
+        explain_by_algorithms(features(_times_by_size(sweep), factor), sweep) for sweep in sweeps.values()
     ]
+    first_times = _times_by_size(next(iter(sweeps.values())))
+    first_curve = [(size_bytes, bandwidth_gbps(size_bytes, time_us, factor)) for size_bytes, time_us in first_times]
     return {
-        "fit": fit(times[0], factor),
-        "half_bytes": half_bandwidth_bytes(curve),
+        "fit": fit(first_times, factor),
+        "half_bytes": half_bandwidth_bytes(first_curve),
         "features": _merge_features(features_by_placement),
     }
 
 
+def _times_by_size(sweep: list[SeriesPoint]) -> list[tuple[int, float]]:
+    return [(point.size_bytes, point.time_us) for point in sweep]
+
+
 def _merge_features(features_by_placement: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...]:
-    """Keeps features that both placements have, and dips that only one has, marked as disturbances."""
+    """Keeps the features that both placements have. Keeps dips of only one placement too, marked as disturbances."""
     if len(features_by_placement) < 2:
         return features_by_placement[0] if features_by_placement else ()
     first, second = (
@@ -352,12 +373,12 @@ def _merge_features(features_by_placement: list[tuple[CurveFeature, ...]]) -> tu
     confirmed = [
         replace(first[size], evidence=f"{first[size].evidence}; in both placements") for size in first.keys() & second
     ]
-    unconfirmed = [
+    unconfirmed_dips = [
         replace(feature, likely="in one placement only: a disturbance during the measurement")
         for size, feature in {**first, **second}.items()
-        if (size not in first or size not in second) and feature.kind == "dip"
+        if size in first.keys() ^ second.keys() and feature.kind == "dip"
     ]
-    return tuple(sorted([*confirmed, *unconfirmed], key=lambda feature: feature.size_bytes))
+    return tuple(sorted([*confirmed, *unconfirmed_dips], key=lambda feature: feature.size_bytes))
 
 
 def _find_doubts(series: Series, bands: tuple[BandVerdict, ...], expectation: Expectation | None) -> tuple[Reason, ...]:
@@ -373,7 +394,7 @@ def _find_doubts(series: Series, bands: tuple[BandVerdict, ...], expectation: Ex
 
 
 def _sharp_remedy(expectation: Expectation) -> str:
-    """Beginning of a remedy if a network that reduces would explain the busbw. Empty otherwise."""
+    """Returns the beginning of a remedy if a network that reduces would explain the busbw. Empty otherwise."""
     nics = expectation.system.nics
     if nics is None or nics.sharp or not can_reduce_in_network(expectation.job, expectation.system):
         return ""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from busbw import comparability
 from busbw.collectives import collectives
-from busbw.comparability import Difference, FactName, find_differences
+from busbw.comparability import Difference, FactName, differences_text, find_differences
 from busbw.expect import Expectation, ExpectedRange
 from busbw.judge.series import Series
 from busbw.judge.types import BAD_FACTOR, WIDE_RANGE_FACTOR
@@ -28,8 +28,7 @@ _RUN_VARIATION_BY_BAND: dict[BandName, float] = {"latency": 0.15, "middle": 0.10
 """Run-to-run variation: relative difference of two runs on one healthy machine at one size, by band.
 
 Two runs of one sweep on 4 x H200, an hour apart, differed by up to 16 % at one size up to 8 KiB, by up to 9 % at larger
-sizes, and by 0.3 % on the plateau. If the variation from launching (`statistics.run_variation`), the spread of the
-reference or the difference of its placements is larger, it counts instead.
+sizes, and by 0.3 % on the plateau. `_yardstick_from_points` uses a larger tolerance if the reference needs one.
 """
 
 _MAX_INTERPOLATION_RATIO = 4.0
@@ -94,7 +93,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     blockers: tuple[Difference, ...] = ()
     """Differences that forbid a verdict."""
     sizes_bytes: frozenset[int] = frozenset()
-    """Sizes with a figure of their own; others are interpolated. Empty for an expectation."""
+    """Sizes with a figure of their own. Ranges of other sizes are interpolated. Empty for an expectation."""
     is_of_this_machine: bool = True
     """True if the typical time is the healthy time of this machine.
 
@@ -103,15 +102,15 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     run_variation_text: str | None = None
     """Text on the run-to-run variation: the chance difference of two starts. None if it does not widen the ranges."""
     _limits: dict[tuple[int, Placement], SizeLimits | None] = {}
-    """Results of `limits`, because one yardstick judges most tables of a long log."""
+    """Results of `limits`, because one yardstick judges most tables of a long log. Each yardstick has its own dict."""
 
     @property
     def similarity_text(self) -> str:
         """Clause on the common properties of yardstick and run, and on their differences."""
         if self.blockers:
-            return f"not comparable: {differences_text(*self.blockers, *self.differences)}"
+            return f"not comparable: {differences_text([*self.blockers, *self.differences])}"
         if self.differences:
-            return f"same collective and ranks, but {differences_text(*self.differences)}"
+            return f"same collective and ranks, but {differences_text(self.differences)}"
         return "the same in all stated properties"
 
     def band(self, size_bytes: int) -> BandName:
@@ -150,33 +149,36 @@ def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> fl
     return min(fault_at_typical_us, fault_at_low_end_us)
 
 
-def differences_text(*differences: Difference) -> str:
-    """Clauses of several differences."""
-    return "; ".join(difference.text for difference in differences)
-
-
 def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:
-    """Makes a yardstick of an expectation. `assumes_nics`: True if neither log nor user states the NICs."""
+    """Makes a yardstick of an expectation. `assumes_nics` is true if neither log nor user states the NICs."""
     estimates = {estimate.size_bytes: estimate for estimate in expectation.estimates}
-    plateau_gbps = expectation.best.limit_gbps * expectation.best.efficiency.typical if expectation.best else 0.0
-    busbw_by_size = [(size_bytes, estimate.busbw_gbps.typical) for size_bytes, estimate in estimates.items()]
     # The plateau comes from the system's limit, because a short sweep may not reach it.
+    plateau_gbps = expectation.best.plateau_gbps if expectation.best else 0.0
     plateau_sizes = [
-        size_bytes for size_bytes, busbw_gbps in busbw_by_size if busbw_gbps >= PLATEAU_SHARE * plateau_gbps
+        size_bytes
+        for size_bytes, estimate in estimates.items()
+        if estimate.busbw_gbps.typical >= PLATEAU_SHARE * plateau_gbps
     ]
+    name = f"a healthy {expectation.system.title}"
     nics = expectation.system.nics if expectation.nodes > 1 else None
-    nics_text = f", over {nics.text} per node{' (assumed)' if assumes_nics else ''}" if nics else ""
-    nics_text += " with SHARP" if nics and nics.sharp else ""
+    if nics is not None:
+        name += f", over {nics.text} per node"
+        name += " (assumed)" if assumes_nics else ""
+        name += " with SHARP" if nics.sharp else ""
+
+    def range_us(size_bytes: int, _placement: Placement) -> ExpectedRange | None:
+        return estimates[size_bytes].time_us if size_bytes in estimates else None
+
     return Yardstick(
-        name=f"a healthy {expectation.system.title}{nics_text}",
-        range_us=lambda size_bytes, _placement: estimates[size_bytes].time_us if size_bytes in estimates else None,
+        name=name,
+        range_us=range_us,
         plateau_start_bytes=max(min(plateau_sizes), LATENCY_BYTES + 1) if plateau_sizes else None,
         is_of_this_machine=False,
     )
 
 
 def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstick:
-    """Makes a yardstick of another run. A placement that it lacks has the range of its other placement."""
+    """Makes a yardstick of another run. A placement that the other run lacks has the range of its other placement."""
     points = [
         _ReferencePoint(point.size_bytes, point.placement, point.time_us, point.spread or 0.0, point.busbw_gbps)
         for point in reference.points
@@ -221,7 +223,7 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
             "GPU": reference.gpu,
             "hosts": reference.nodes,
             "type": sweep.dtype,
-            "operator": None,  # published figures do not state it; it is not compared
+            "operator": None,  # published figures do not state their operator, so it is not compared
             "library": reference.library,
             **({"NICs": reference.nics} if _crosses_nics(reference) else {}),
         },
@@ -234,7 +236,8 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
 def _crosses_nics(reference: Reference) -> bool:
     """True if the data cross NICs: several nodes that NVLink does not join in one rack."""
     system = find_in_text(reference.gpu)
-    return reference.nodes > 1 and not (system and system.rack_ranks and system.rack_ranks >= reference.ranks)
+    is_in_one_rack = system is not None and (system.rack_ranks or 0) >= reference.ranks
+    return reference.nodes > 1 and not is_in_one_rack
 
 
 def _facts(series: Series) -> dict[FactName, object]:
@@ -263,13 +266,16 @@ def _yardstick_from_points(
 ) -> Yardstick:
     """Makes ranges around the times of a reference, as wide as the largest known source of differences.
 
+    The sources are the run-to-run variation of the band, the variation from launching (`statistics.run_variation`), the
+    spread of the reference, and the difference of its placements.
+
     `launch_modes` are those of the run and, if known, of the reference.
     """
     times_by_placement: dict[Placement, dict[int, _ReferenceTime]] = {}
     for point in points:
         times_by_size = times_by_placement.setdefault(point.placement, {})
         times_by_size[point.size_bytes] = _ReferenceTime(point.time_us, point.spread)
-    # Used for a placement without figures of its own: the times of the first placement.
+    # A placement without figures of its own has the times of the first placement.
     fallback_times: dict[int, _ReferenceTime] = next(iter(times_by_placement.values()), {})
     plateau_start_bytes = find_plateau_start(
         [(point.size_bytes, point.busbw_gbps) for point in points if point.busbw_gbps]
@@ -280,8 +286,10 @@ def _yardstick_from_points(
         if reference_time is None:
             return None
         time_us, spread = reference_time
-        times_us = [times[size_bytes].time_us for times in times_by_placement.values() if size_bytes in times]
-        placement_difference = (max(times_us) - min(times_us)) / time_us if len(times_us) > 1 else 0.0
+        placement_times_us = [times[size_bytes].time_us for times in times_by_placement.values() if size_bytes in times]
+        placement_difference = 0.0
+        if placement_times_us:
+            placement_difference = (max(placement_times_us) - min(placement_times_us)) / time_us
         launch_variation = max(variation_factor(mode, size_bytes) for mode in launch_modes) - 1
         band_variation = _RUN_VARIATION_BY_BAND[band_of(size_bytes, plateau_start_bytes)]
         tolerance = max(band_variation, spread, placement_difference, launch_variation)
@@ -296,7 +304,7 @@ def _yardstick_from_points(
         differences=tuple(differences),
         blockers=tuple(blockers),
         sizes_bytes=frozenset(point.size_bytes for point in points),
-        run_variation_text=next((text for mode in launch_modes if (text := variation_text(mode))), None),
+        run_variation_text=next(filter(None, map(variation_text, launch_modes)), None),
     )
 
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from busbw.collectives import collectives
-from busbw.comparability import Difference
+from busbw.comparability import Difference, differences_text
 from busbw.judge.nearest import NearestReference, has_figures_of
 from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries
 from busbw.judge.series import Series, replace_means_by_medians
 from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import Reason
-from busbw.judge.yardstick import Yardstick, differences_text, most_similar_yardstick
+from busbw.judge.yardstick import Yardstick, most_similar_yardstick
 from busbw.logs import PLACEMENT_WORDS
 from busbw.units import number_text, size_text
 
@@ -28,12 +28,12 @@ def select_yardstick(
         if nearest is None:
             return Reason("no_reference_figures", f"{selection.name} has no figures of {series.collective}"), []
         return nearest.yardstick, [f"reference {nearest.name}: {nearest.yardstick.similarity_text}"]
-    is_informative = nearest is not None and not has_figures_of(series, nearest) and not _is_of_other_hardware(nearest)
-    notes = [_nearest_reference_text(series, nearest)] if nearest and (is_informative or selection.nearest) else []
     if selection.nearest:
         if nearest is None:
             return Reason("no_reference_figures", f"no published figures of {series.collective}"), []
-        return _block_if_facts_missing(nearest.yardstick, assumes_nics=context.assumes_nics), notes
+        yardstick = _block_if_facts_missing(nearest.yardstick, assumes_nics=context.assumes_nics)
+        return yardstick, [_nearest_reference_text(series, nearest)]
+    notes = [_nearest_reference_text(series, nearest)] if nearest and _is_informative(series, nearest) else []
     if expectation is None:
         return _missing_expectation_reason(series), notes
     if expectation.unknown:
@@ -79,18 +79,23 @@ def select_yardstick_from_log(
     series: Series, name: str, reference_series: Sequence[Series]
 ) -> tuple[Yardstick | Reason, list[str]]:
     """Selects the configuration of a reference log with the fewest differences. Returns as `select_yardstick`."""
-    reference_series = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)
-    most_similar = most_similar_yardstick(name, reference_series, series)
+    # Of equally similar configurations the first is selected, so those of the same group come first.
+    same_group_first = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)
+    most_similar = most_similar_yardstick(name, same_group_first, series)
     if most_similar is None:
         return Reason("no_reference_figures", f"{name} contains no rows"), []
     if not most_similar.differences:
         return most_similar, []
-    return most_similar, [f"the reference differs in {differences_text(*most_similar.differences)}"]
+    return most_similar, [f"the reference differs in {differences_text(most_similar.differences)}"]
 
 
-def _is_of_other_hardware(nearest_reference: NearestReference) -> bool:
-    """True if the figures cannot be compared because they are of another device, such as a GPU for a processor."""
-    return any(blocker.fact == "GPU" for blocker in nearest_reference.yardstick.blockers)
+def _is_informative(series: Series, nearest: NearestReference) -> bool:
+    """True if a note on the nearest published figures informs the user.
+
+    False if they are figures of this very run, or of another device, such as a GPU for a processor.
+    """
+    is_of_other_device = any(blocker.fact == "GPU" for blocker in nearest.yardstick.blockers)
+    return not is_of_other_device and not has_figures_of(series, nearest)
 
 
 def _nearest_reference_text(series: Series, nearest_reference: NearestReference) -> str:
@@ -108,6 +113,6 @@ def _nearest_reference_text(series: Series, nearest_reference: NearestReference)
     if not shared:
         return text
     largest, own_gbps = max(shared, key=lambda pair: pair[0].size_bytes)
-    place = " ".join(filter(None, [size_text(largest.size_bytes), PLACEMENT_WORDS[largest.placement]]))
+    case_text = " ".join(filter(None, [size_text(largest.size_bytes), PLACEMENT_WORDS[largest.placement]]))
     published_gbps = published_by_size[largest.size_bytes]
-    return f"{text}: {number_text(published_gbps)} GB/s there, {number_text(own_gbps)} here at {place}"
+    return f"{text}: {number_text(published_gbps)} GB/s there, {number_text(own_gbps)} here at {case_text}"

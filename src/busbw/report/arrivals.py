@@ -2,8 +2,8 @@
 
 An arrival is the start of a rank after the first rank, in microseconds (`rank_arrivals_us` of a record).
 
-Samples cannot show a late rank, because each rank's samples begin at its own first timestamp. So the ranks that wait
-for the late rank have the longest samples.
+Samples do not name a late rank, because each rank's samples begin at its own first timestamp. The longest samples are
+those of the ranks that wait for the late rank.
 """
 
 import math
@@ -22,9 +22,13 @@ MAX_RANKS = 32
 """Maximum number of ranks in one picture. If there are more, the latest are shown."""
 _MAX_SIZE_LABELS = 8
 
-
+# Lengths in SVG units.
 _LEFT, _TOP, _ROW_HEIGHT = 54.0, 8.0, 22.0
 _WIDTH, _RIGHT = 460.0, 448.0
+_BASE_LINE = 0.68
+"""Position of the base line of a text in its row, as a share of the height, so that the text is centered."""
+_CHARACTER_WIDTH = 7.2
+"""Maximum width of a character in a cell."""
 _SHADE_LIMITS_US = (10, 30, 100, 300)
 """Upper limits of the shades; later arrivals have the strongest shade.
 
@@ -76,7 +80,9 @@ def arrival_heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: 
         for column, size in list(enumerate(sizes))[::label_step]
     ]
     rank_labels = [
-        element("text", f"rank {ranks[index]}", x=_LEFT - 5, y=_TOP + _ROW_HEIGHT * (row + 0.68), class_="tick end")
+        element(
+            "text", f"rank {ranks[index]}", x=_LEFT - 5, y=_TOP + _ROW_HEIGHT * (row + _BASE_LINE), class_="tick end"
+        )
         for row, index in enumerate(shown_indices)
     ]
     max_us, size, rank = max(
@@ -127,8 +133,10 @@ def _draw_cell(arrival_us: float, x: float, y: float, width: float) -> Markup:
         )
     ]
     text = _short_number(arrival_us)
-    if width >= 7.2 * len(text):  # the text fits; a character is at most 7.2 wide
-        elements.append(element("text", text, x=x + width / 2, y=y + _ROW_HEIGHT * 0.68, class_=f"cell mid on{shade}"))
+    is_text_fitting = width >= _CHARACTER_WIDTH * len(text)
+    if is_text_fitting:
+        text_y = y + _ROW_HEIGHT * _BASE_LINE
+        elements.append(element("text", text, x=x + width / 2, y=text_y, class_=f"cell mid on{shade}"))
     return group(*elements)
 
 

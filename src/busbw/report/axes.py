@@ -17,6 +17,14 @@ LEGEND_ICON_WIDTH = 34.0
 
 _MAX_SIZE_LABELS = 7
 _MAX_VALUE_LABELS = 7
+_SIZE_MARGIN = 1.3
+"""Ratio of each end of the size scale to the smallest or largest size."""
+_SINGLE_SIZE_MARGIN = 2.0
+"""The same for a single size."""
+_VALUE_MARGIN_SHARE = 0.05
+"""Length of the margin at each end of a logarithmic value scale, as a share of the length between the values."""
+_MIN_VALUE_MARGIN = 1.08
+"""Minimum of this margin, as a ratio of values."""
 _LINEAR_MARGIN = 1.06
 """Ratio of the upper end of a linear scale to the greatest value."""
 _LINEAR_TICKS_BELOW = 6.0
@@ -46,14 +54,15 @@ def size_scale(sizes: Iterable[int]) -> Scale:
     """Makes the horizontal scale. A single size is in the middle."""
     size_list = list(sizes)
     low, high = float(min(size_list)), float(max(size_list))
-    return Scale(low / 1.3, high * 1.3, LEFT, RIGHT) if low < high else Scale(low / 2, high * 2, LEFT, RIGHT)
+    margin = _SIZE_MARGIN if low < high else _SINGLE_SIZE_MARGIN
+    return Scale(low / margin, high * margin, LEFT, RIGHT)
 
 
 def value_scale(values: Iterable[float]) -> Scale:
     """Makes the logarithmic vertical scale, with a margin at both ends."""
     value_list = list(values)
     low, high = min(value_list), max(value_list)
-    margin = max((high / low) ** 0.05, 1.08)
+    margin = max((high / low) ** _VALUE_MARGIN_SHARE, _MIN_VALUE_MARGIN)
     return Scale(low / margin, high * margin, BOTTOM, TOP)
 
 
@@ -63,7 +72,7 @@ def linear_value_scale(values: Iterable[float]) -> Scale:
 
 
 def size_ticks(sizes: Iterable[int]) -> list[int]:
-    """Returns evenly spaced powers of two in the range of the sizes. Without a power of two: the smallest size."""
+    """Returns evenly spaced powers of two in the range of the sizes. The smallest size if there is no power of two."""
     size_list = list(sizes)
     first_power, last_power = math.ceil(math.log2(min(size_list))), math.floor(math.log2(max(size_list)))
     if first_power > last_power:
@@ -94,8 +103,11 @@ def value_ticks(scale: Scale) -> list[float]:
 
 
 def _even_ticks(low: float, high: float) -> list[float]:
-    step = 10.0 ** math.floor(math.log10((high - low) / 2))
-    step *= next(factor for factor in (0.1, 0.2, 0.5, 1, 2, 5) if (high - low) / (factor * step) <= _MAX_VALUE_LABELS)
+    """Returns the multiples of the smallest round step that needs at most `_MAX_VALUE_LABELS` labels."""
+    length = high - low
+    power_of_ten = 10.0 ** math.floor(math.log10(length / 2))
+    steps = (factor * power_of_ten for factor in (0.1, 0.2, 0.5, 1, 2, 5))
+    step = next(step for step in steps if length / step <= _MAX_VALUE_LABELS)
     return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
@@ -133,8 +145,12 @@ def size_axis(scale: Scale, sizes: Iterable[int]) -> Markup:
         )
         for tick in size_ticks(sizes)
     ]
-    title = element("text", "message size, bytes", x=(LEFT + RIGHT) / 2, y=HEIGHT - 8, class_="axis mid")
-    return group(*grid_lines, title)
+    return group(*grid_lines, size_axis_title())
+
+
+def size_axis_title() -> Markup:
+    """Draws the title of the horizontal axis."""
+    return element("text", "message size, bytes", x=(LEFT + RIGHT) / 2, y=HEIGHT - 8, class_="axis mid")
 
 
 def frame() -> Markup:

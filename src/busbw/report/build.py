@@ -40,6 +40,10 @@ MAX_REFUSED = 200
 """Maximum number of refused rows that a section lists."""
 _MAX_HOSTS = 64
 """Maximum number of host names in the facts of a table."""
+_GRADE_ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
+"""Order of the counts of grades."""
+_LAST_KEY = (len(GRADES), 0.0)
+"""Sort key of a log without a line in the summary, which comes last."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ class ReportInput:
     judged: tuple[Table, ...] = ()
     """The redacted tables with their original titles and environments. Empty if the log is not redacted.
 
-    Verdicts and expectations use them, because redaction removes titles and variables that affect both. The page shows
-    neither of them.
+    Verdicts and expectations use these tables, because redaction removes titles and variables that affect both. The
+    page shows neither the titles nor the environments.
     """
     sharp: bool = False
     """True if the user states that the network reduces."""
@@ -105,11 +109,6 @@ def build(
     )
 
 
-_LAST_KEY = (len(GRADES), 0.0)
-"""Sort key of a log without a line in the summary, which comes last."""
-_GRADE_ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
-
-
 def _summary_sections(sections: Sequence[LogSection]) -> tuple[SummarySection, ...]:
     """Makes the summary of all logs. The log with the worst line is the first."""
     summaries = [SummarySection(section.title, section.anchor, _summary_lines(section)) for section in sections]
@@ -151,26 +150,25 @@ def _compare_two_variants(log: Log, anchor: str) -> ComparisonSection | None:
 def _log_section(
     report_input: ReportInput, anchor: str, selection: ReferenceSelection | None, remaining_pictured: int
 ) -> LogSection:
-    """Makes the section of a log. `remaining_pictured`: configurations that the page may still picture."""
-    log = report_input.log
+    """Makes the section of a log. `remaining_pictured`: number of configurations that the page may still picture."""
+    log, sharp = report_input.log, report_input.sharp
     tables = []
     judged_tables = report_input.judged or log.tables
-    finders: dict[int, ContextFinder] = {}
-    """By the identity of the system."""
+    finder_by_system_id: dict[int, ContextFinder] = {}  # a system has no hash
     for table_number, (table, judged_table, system) in enumerate(
         zip(log.tables, judged_tables, report_input.systems, strict=True), start=1
     ):
-        if id(system) not in finders:
-            finders[id(system)] = ContextFinder(
-                system, None, selection or ReferenceSelection(), sharp=report_input.sharp
+        if id(system) not in finder_by_system_id:
+            finder_by_system_id[id(system)] = ContextFinder(
+                system, None, selection or ReferenceSelection(), sharp=sharp
             )
         context = TableContext(
             judged_table,
             system,
             selection,
             is_pictured=remaining_pictured > 0,
-            sharp=report_input.sharp,
-            contexts=finders[id(system)],
+            sharp=sharp,
+            contexts=finder_by_system_id[id(system)],
         )
         section = _table_section(table, context, f"{anchor}-table-{table_number}")
         remaining_pictured -= len(section.configurations)
@@ -242,8 +240,8 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Name
         for name, value in values
         if not value and name in ("ranks", "hosts", "devices", "library", "program", "started")
     ]
-    facts = [NamedValue(name, value) for name, value in values if value]
-    return (*facts, NamedValue("not stated", ", ".join(missing_names))) if missing_names else tuple(facts)
+    values.append(("not stated", ", ".join(missing_names)))
+    return tuple(NamedValue(name, value) for name, value in values if value)
 
 
 def _completion_text(table: Table) -> str:
@@ -265,7 +263,8 @@ def _check_text(table: Table) -> str:
         return f"WRONG in {wrong} of {count_text(len(figures), 'measurement')}"
     if not checked:
         return "not checked, or not stated in the log"
-    return f"right in {'all' if checked == len(figures) else f'{checked} of'} {count_text(len(figures), 'measurement')}"
+    share_text = "all" if checked == len(figures) else f"{checked} of"
+    return f"right in {share_text} {count_text(len(figures), 'measurement')}"
 
 
 def _row_warnings(table: Table) -> list[str]:

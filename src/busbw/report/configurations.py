@@ -21,9 +21,9 @@ from busbw.system import System
 from busbw.units import bandwidth_gbps, count_text
 
 _MAX_COARSE_GBPS = 1.0
-"""Busbw below which two decimals are less precise than the time. It is then computed from the time."""
+"""Busbw below which two decimals are less precise than the time. Pictures then show busbw computed from the time."""
 _MAX_ROUNDING_GBPS = 0.0051
-"""Maximum difference of printed and computed busbw that counts as rounding."""
+"""Maximum difference of printed and computed busbw that counts as rounding: half of the last of two decimals."""
 _MIN_VISIBLE_SHARE = 0.002
 """Minimum relative difference that is visible in a picture."""
 
@@ -33,6 +33,10 @@ class TableExpectation(NamedTuple):
 
     estimate: Callable[[Row], Estimate | None]
     network_nics: Callable[[Row], NetworkNics | None]
+
+    def estimates_by_size(self, rows: Sequence[Row]) -> dict[int, Estimate]:
+        """Returns the estimates of rows of one configuration. Sizes without an expectation are missing."""
+        return {row.size_bytes: estimate for row in rows if (estimate := self.estimate(row)) is not None}
 
     def remark(self, row: Row) -> str:
         """Says which NICs the estimate assumes. Empty if the NICs are stated or not used."""
@@ -99,10 +103,10 @@ def _sparkline(table: Table, series: Series, expected: TableExpectation) -> Spar
     """Draws the curve of the first placement. Several curves cannot be distinguished in such a small picture."""
     busbw, _ = _measured_curves([series])
     rows = [row for row in table.rows if row.configuration == series.row.configuration]
-    healthy_range = _healthy_range(
-        {row.size_bytes: estimate for row in rows if (estimate := expected.estimate(row)) is not None}, "busbw_gbps"
-    )
-    return sparkline(busbw[0].points, healthy_range.points if healthy_range else {}) if busbw else None
+    if not busbw:
+        return None
+    healthy_range = _healthy_range(expected.estimates_by_size(rows), "busbw_gbps")
+    return sparkline(busbw[0].points, healthy_range.points if healthy_range else {})
 
 
 def _configuration_section(
@@ -115,13 +119,12 @@ def _configuration_section(
     rows = [row for row in context.table.rows if row.configuration in row_configurations]
     first_series = series_and_verdicts[0][0]
     title = _title(first_series)
-    pictures: list[Picture] = []
-    omissions: list[str] = []
     if context.is_pictured:
         pictures = _pictures(context, series_and_verdicts, rows, expected)
         omissions = _omissions(rows)
     else:
-        omissions.append("No pictures here: the report has too many configurations; make one of this log alone.")
+        pictures = []
+        omissions = ["No pictures here: the report has too many configurations; make one of this log alone."]
     return ConfigurationSection(
         anchor=anchor,
         title=title,
@@ -144,7 +147,7 @@ def _pictures(
     expected: TableExpectation,
 ) -> list[Picture]:
     first_series = series_and_verdicts[0][0]
-    estimates = {row.size_bytes: estimate for row in rows if (estimate := expected.estimate(row)) is not None}
+    estimates = expected.estimates_by_size(rows)
     nics = expected.network_nics(first_series.row)
     reference = _comparable_reference(first_series.with_stated_nics(nics), context.selection)
     remark = expected.remark(first_series.row)
@@ -233,9 +236,11 @@ def _healthy_range(
 
 
 def _comparable_reference(series: Series, selection: ReferenceSelection | None) -> Yardstick | None:
-    """Returns the named reference, otherwise the nearest published one. None if it is not comparable."""
+    """Returns the named reference, otherwise the nearest published one. None if that reference is not comparable."""
     yardstick = select_reference(series, selection or ReferenceSelection())
-    return yardstick if yardstick is not None and not yardstick.blockers else None
+    if yardstick is None or yardstick.blockers:
+        return None
+    return yardstick
 
 
 def _reference_curve(yardstick: Yardstick | None, series: Series, *, is_busbw: bool) -> Curve | None:
@@ -243,13 +248,15 @@ def _reference_curve(yardstick: Yardstick | None, series: Series, *, is_busbw: b
     factor = series.bus_factor
     if yardstick is None or (is_busbw and not factor):
         return None
-    points: dict[int, float] = {}
+    times_us: dict[int, float] = {}
     for point in series.points:
         range_us = yardstick.range_us(point.size_bytes, point.placement)
         if range_us is not None:
-            size, time_us = point.size_bytes, range_us.typical
-            points[size] = bandwidth_gbps(size, time_us, factor or 0.0) if is_busbw else time_us
-    return Curve(f"reference: {yardstick.name}", {size: value for size, value in points.items() if value > 0})
+            times_us[point.size_bytes] = range_us.typical
+    values = times_us
+    if is_busbw and factor:
+        values = {size: bandwidth_gbps(size, time_us, factor) for size, time_us in times_us.items()}
+    return Curve(f"reference: {yardstick.name}", {size: value for size, value in values.items() if value > 0})
 
 
 _FiguresByPoint = dict[tuple[int, str | None], list[Figure]]
@@ -293,11 +300,7 @@ def _sample_pictures(table: Table, group: int, placement: Placement, figures: _F
 def _omissions(rows: Sequence[Row]) -> list[str]:
     """Returns sentences on the rows that the pictures omit."""
     empty_count = sum(row.size_bytes <= 0 for row in rows)
-    unplottable_count = sum(
-        row.size_bytes > 0
-        and not any(figure.time_us or figure.algbw_gbps or figure.busbw_gbps for figure in row.figures.values())
-        for row in rows
-    )
+    unplottable_count = sum(row.size_bytes > 0 and not _has_value(row) for row in rows)
     sentences = []
     if empty_count:
         sentences.append(
@@ -308,3 +311,8 @@ def _omissions(rows: Sequence[Row]) -> list[str]:
             f"{count_text(unplottable_count, 'row')} without a time or bandwidth above zero: only in the table."
         )
     return sentences
+
+
+def _has_value(row: Row) -> bool:
+    """True if a figure has a time or a bandwidth above zero."""
+    return any(figure.time_us or figure.algbw_gbps or figure.busbw_gbps for figure in row.figures.values())

@@ -63,8 +63,7 @@ def picture(plot: CurvePlot) -> Picture | None:
     sizes = sorted({size for line in lines for size in line.points})
     x = axes.size_scale(sizes)
     expected = _restrict_range(plot.expected, sizes)
-    reference = Curve(plot.reference.label, _restrict_points(plot.reference.points, sizes)) if plot.reference else None
-    reference = reference if reference and reference.points else None
+    reference = _restrict_curve(plot.reference, sizes)
     values = _all_values(lines, expected, reference)
     alt_text = _alt_text(plot, lines, expected, reference)
 
@@ -113,15 +112,21 @@ def _restrict_range(expected: RangeCurve | None, sizes: Sequence[int]) -> RangeC
     return RangeCurve(expected.label, points) if points else None
 
 
-def _restrict_points(points: Mapping[int, float], sizes: Sequence[int]) -> dict[int, float]:
-    """Returns only the points at measured sizes, so that a reference does not extend the axes."""
-    return {size: points[size] for size in sizes if size in points}
+def _restrict_curve(curve: Curve | None, sizes: Sequence[int]) -> Curve | None:
+    """Keeps only the points at measured sizes, so that a reference does not extend the axes. None without a point."""
+    if curve is None:
+        return None
+    points = {size: curve.points[size] for size in sizes if size in curve.points}
+    return Curve(curve.label, points) if points else None
 
 
 def _all_values(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> list[float]:
     values = [value for line in lines for value in line.points.values()]
-    values += [value for range_values in (expected.points.values() if expected else ()) for value in range_values]
-    return values + list(reference.points.values() if reference else ())
+    if expected:
+        values += [value for range_values in expected.points.values() for value in range_values]
+    if reference:
+        values += reference.points.values()
+    return values
 
 
 def _draw_curve(line: Curve, index: int, x: Scale, y: Scale) -> Markup:

@@ -17,17 +17,20 @@ from busbw.report.page import LegendEntry, Picture
 from busbw.svg import drawing, element
 
 MAX_CELLS = 128
-"""Maximum number of cells in a line, so that each is at least two pixels wide on a phone."""
+"""Maximum number of cells in a row or column, so that each cell is at least two pixels wide on a phone."""
 _SHADES = {1.05: "alike", 1.15: "heat1", 1.5: "heat2", 2.0: "heat3"}
 """Classes of the cells by the upper limit of the slow-down."""
 _SLOWEST, _DEAD = "heat4", "dead"
 """Classes of the cells above all limits, and of the cells with failed flows."""
+# Lengths in SVG units.
 _WIDTH, _LEFT, _TOP = 460.0, 92.0, 24.0
-_MAX_CELL_WIDTH, _ROW_HEIGHT, _CHARACTER_WIDTH, _MAX_LABEL = 28.0, 16.0, 8.5, 10
+_MAX_CELL_WIDTH, _ROW_HEIGHT, _CHARACTER_WIDTH = 28.0, 16.0, 8.5
+_MAX_LABEL = 10
+"""Maximum number of characters of a label."""
 
 
 class Box(NamedTuple):
-    """Rectangle of rows and columns, the last ones included."""
+    """Rectangle of rows and columns, including the last row and the last column."""
 
     first_row: int
     last_row: int
@@ -188,7 +191,7 @@ def _group_starts(rows: Indices, columns: Indices) -> Indices:
 
 
 def _label(name: str) -> str:
-    """The end of a long name, which usually has the number."""
+    """Returns the name, or the end of a long name, which usually has the number."""
     return name if len(name) <= _MAX_LABEL else f"\N{HORIZONTAL ELLIPSIS}{name[1 - _MAX_LABEL :]}"
 
 

@@ -4,7 +4,6 @@ An anchor is the id of an HTML element that links refer to. A badge shows a grad
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 from markupsafe import Markup
 
@@ -23,20 +22,14 @@ class Badge:
     """A grade as a colored word with a mark."""
 
     word: str
-    kind: Literal["good", "slow", "broken", "unsure"]
-    """CSS class."""
+    kind: str
+    """CSS class: good, slow, broken or unsure."""
     mark: str
 
     @classmethod
     def of(cls, grade: Grade) -> "Badge":
         """Makes the badge of a grade."""
-        kinds: dict[Grade, Literal["good", "slow", "broken", "unsure"]] = {
-            "GOOD": "good",
-            "SLOW": "slow",
-            "BROKEN": "broken",
-            "UNSURE": "unsure",
-        }
-        return cls(grade, kinds[grade], MARKS.get(grade, "?"))
+        return cls(grade, grade.lower(), MARKS.get(grade, "?"))
 
 
 @dataclass(frozen=True)
@@ -210,7 +203,7 @@ class SummaryLine:
     reason: str
     sparkline: Sparkline | None = None
     worst_ratio: float | None = None
-    """That of the verdict."""
+    """`VerdictView.worst_ratio`."""
     also: tuple[str, ...] = ()
     """Titles of the other configurations in this line."""
 

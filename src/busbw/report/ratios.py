@@ -33,6 +33,8 @@ _UNITS: dict[TimeQuantity, str] = {
     "algbw_gbps": "algbw GB/s",
     "busbw_gbps": "busbw GB/s",
 }
+_BAND_MARGIN = 1.02
+"""Ratio of the ends of the value axis to the edges of the shaded band, at least."""
 
 
 def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonSection:
@@ -114,12 +116,10 @@ def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Compar
     sizes = sorted({result.point.size_bytes for result in drawable_results})
     x = axes.size_scale(sizes)
     thresholds = {result.point.size_bytes: _uncounted_change(result, comparison) for result in drawable_results}
-    max_ratio = 1 + max(thresholds.values())
-    visible_values = [max_ratio * 1.02, 1 / (max_ratio * 1.02)]
+    max_ratio = (1 + max(thresholds.values())) * _BAND_MARGIN
+    visible_values = [max_ratio, 1 / max_ratio]
     for result in drawable_results:
-        visible_values += [
-            value for value in (result.speedup, *(result.interval or result.rounding or ())) if value and value > 0
-        ]
+        visible_values += [value for value in (result.speedup, *_bounds(result)) if value]
     y = axes.value_scale(visible_values)
     elements = [
         axes.value_axis(y, "speed of B over A"),
@@ -133,8 +133,13 @@ def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Compar
     return Picture(title, alt_text, axes.drawing(*elements, label=alt_text), _legend(drawable_results, thresholds))
 
 
+def _bounds(result: SizeResult) -> list[float]:
+    """Returns the bounds of the speed-up that are above zero, and so can be drawn on the logarithmic axis."""
+    return [bound for bound in (result.interval or result.rounding or ()) if bound > 0]
+
+
 def _uncounted_change(result: SizeResult, comparison: Comparison) -> float:
-    """Largest relative change that does not count: the threshold of the size, or the resolution without one."""
+    """Largest relative change that does not count: the threshold of the size, or the resolution without a threshold."""
     return comparison.resolution if result.threshold is None else result.threshold
 
 
@@ -167,7 +172,7 @@ def _side_curves_picture(title: str, results: Sequence[SizeResult]) -> Picture |
 def _draw_result(result: SizeResult, x: axes.Scale, y: axes.Scale) -> Markup:
     assert result.speedup is not None
     mark_x, mark_y = x(result.point.size_bytes), y(result.speedup)
-    bounds = [value for value in (result.interval or result.rounding or ()) if value > 0]
+    bounds = _bounds(result)
     bar = []
     if len(bounds) == 2:
         bar = [element("path", d=f"M{mark_x:.1f} {y(bounds[0]):.1f}V{y(bounds[1]):.1f}", class_="whisker")]
@@ -253,10 +258,16 @@ def _result_table(title: str, results: Sequence[SizeResult]) -> DataTable:
             result.reason,
         ]
         if has_claims:
-            agrees = {True: "", False: " (does not agree with its figures)", None: ""}[result.claim_agrees]
-            cells.append(f"{result.claimed_speedup:g}x{agrees}" if result.claimed_speedup is not None else "")
+            cells.append(_claim_text(result))
         rows.append(tuple(cells))
     return DataTable(title, tuple(columns), tuple(rows))
+
+
+def _claim_text(result: SizeResult) -> str:
+    if result.claimed_speedup is None:
+        return ""
+    remark = " (does not agree with its figures)" if result.claim_agrees is False else ""
+    return f"{result.claimed_speedup:g}x{remark}"
 
 
 def _number_text(value: float | None) -> str:

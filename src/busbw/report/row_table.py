@@ -53,11 +53,9 @@ def row_table(
     ]
     columns_with_cells = [(column, cells) for column, cells in columns if any(cells)]
     hidden_count = len(rows) - len(shown_rows)
-    notes = (
-        [f"{count_text(hidden_count, 'more row')} not shown here; `busbw export csv` writes all."]
-        if hidden_count
-        else []
-    )
+    notes = []
+    if hidden_count:
+        notes.append(f"{count_text(hidden_count, 'more row')} not shown here; `busbw export csv` writes all.")
     if remark:
         notes.append(f"Healthy: {remark}.")
     return DataTable(

@@ -19,6 +19,9 @@ from busbw.units import count_text, size_text
 _MAX_DOTS = 1500
 """Maximum number of iterations in one picture for which each gets a dot."""
 _MAX_SIZE_LABELS = 8
+_COLUMN_SHARE = 0.62
+"""Width of a column as a share of the distance of two columns."""
+_MAX_COLUMN_WIDTH = 22.0
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class SampleSpread:
     values_us: tuple[float, ...] = ()
     """Times of all iterations, in order. Empty if the log has only statistics."""
     sample_label: str = ""
-    """`Figure.sample_label` of the times. Empty if they measure the same as the time of the row."""
+    """`Figure.sample_label` of the times. Empty if these times measure the same as the time of the row."""
 
 
 def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> SampleSpread | None:
@@ -46,12 +49,10 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Samp
         figures: One figure per pass over the size.
         skip: Leading iterations of each pass to exclude.
     """
-    times_us = [
-        max(rank_times_us)
-        for figure in figures
-        if figure.samples_us
-        for rank_times_us in list(zip(*figure.samples_us, strict=False))[skip:]
-    ]
+    times_us: list[float] = []
+    for figure in figures:
+        iterations = list(zip(*figure.samples_us, strict=False))  # the times of all ranks for each iteration
+        times_us += map(max, iterations[skip:])
     if times_us and min(times_us) > 0:
         import numpy as np
 
@@ -109,7 +110,7 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
     dot_count = sum(len(spread.values_us) for spread in spreads)
     has_dots = 0 < dot_count <= _MAX_DOTS
     columns = [
-        _draw_column(spread, center_x, min(step * 0.62, 22.0), y, has_dots=has_dots)
+        _draw_column(spread, center_x, min(step * _COLUMN_SHARE, _MAX_COLUMN_WIDTH), y, has_dots=has_dots)
         for spread, center_x in zip(spreads, column_centers, strict=True)
     ]
     label_step = math.ceil(len(spreads) / _MAX_SIZE_LABELS)
@@ -117,11 +118,9 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
         element("text", axes.short_size(spread.size_bytes), x=center_x, y=axes.BOTTOM + 18, class_="tick mid")
         for spread, center_x in zip(spreads[::label_step], column_centers[::label_step], strict=True)
     ]
-    size_axis_title = element(
-        "text", "message size, bytes", x=(axes.LEFT + axes.RIGHT) / 2, y=axes.HEIGHT - 8, class_="axis mid"
-    )
     alt_text = _alt_text(title, spreads)
-    svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, size_axis_title, axes.frame(), label=alt_text)
+    value_axis = axes.value_axis(y, "time, us")
+    svg = axes.drawing(value_axis, *columns, *labels, axes.size_axis_title(), axes.frame(), label=alt_text)
     notes = [f"{dot_count:,} iterations: too many for single dots."] if dot_count > _MAX_DOTS else []
     sample_labels = {spread.sample_label for spread in spreads}
     notes += [_sample_note(label, spreads) for label in _SAMPLE_NOTES if label in sample_labels]

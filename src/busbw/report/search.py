@@ -39,15 +39,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     """Makes the page of a search. `source`: name of its record, which is the heading without a title."""
     observed = Observations(search.cluster, search.rounds, search.results)
     explanation = explain(observed)
-    findings, undecided = make_findings(observed, explanation, search.cluster)
-    result = search.end.result if search.end else {}
-    recorded_undecided = msgspec.convert(result.get("undecided", []), list[UndecidedParts])
-    # An empty `between` means that all parts are slow, compared with the rated rate of the system. The flows alone do
-    # not show this.
-    undecided += [parts for parts in recorded_undecided if not parts.between]
-    # Flows of a lost part are not in the record.
-    recorded_findings = msgspec.convert(result.get("findings", []), list[Finding])
-    findings = [*(finding for finding in recorded_findings if finding.lost), *findings]
+    findings, undecided = _all_findings(search, observed, explanation)
     accused = accused_parts(findings, undecided)
     nic_map = _nic_map(observed, explanation, accused)
     section = TableSection(
@@ -68,7 +60,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         settings=(),
         environment=(),
     )
-    flow_count = sum(len(one.source) for one in search.rounds)
+    flow_count = sum(len(flow_round.source) for flow_round in search.rounds)
     coverage = f"{count_text(len(search.rounds), 'round')}, {count_text(flow_count, 'flow')}"
     log = LogSection(_ANCHOR, source, coverage, (section,), warnings=(), causes=(), refused=None, comparison=None)
     slow, unsure = Badge.of("SLOW"), Badge.of("UNSURE")
@@ -82,13 +74,16 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         *(SummaryLine(unsure, "undecided", section.anchor, (), parts.says) for parts in undecided),
     )
     # Without a slow part, the command may have compared all flows with an expected rate.
-    recorded = search.end.answer if search.end else "UNDECIDED: no slow part so far; the search did not end."
-    first, *more = answers(findings, undecided) or [recorded]
-    is_doubtful = not counts and first.startswith("UNDECIDED")
+    recorded_answer = search.end.answer if search.end else "UNDECIDED: no slow part so far; the search did not end."
+    first_answer, *more = answers(findings, undecided) or [recorded_answer]
+    if counts:
+        badge, _ = counts[0]
+    else:
+        badge = Badge.of("UNSURE" if first_answer.startswith("UNDECIDED") else "GOOD")
     return Page(
         title=title or source,
-        headline=f"{first} And {len(more)} more." if more else first,
-        badge=counts[0][0] if counts else Badge.of("UNSURE" if is_doubtful else "GOOD"),
+        headline=f"{first_answer} And {len(more)} more." if more else first_answer,
+        badge=badge,
         counts=counts,
         summary=(SummarySection(source, _ANCHOR, lines),),
         comparison=None,
@@ -97,6 +92,22 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         version=__version__,
         is_redacted=is_redacted,
     )
+
+
+def _all_findings(
+    search: RecordedSearch, observed: Observations, explanation: Explanation
+) -> tuple[list[Finding], list[UndecidedParts]]:
+    """Returns the findings and the undecided parts from the flows, and those that only the end of the record states."""
+    findings, undecided = make_findings(observed, explanation, search.cluster)
+    result = search.end.result if search.end else {}
+    # Flows of a lost part are not in the record.
+    recorded_findings = msgspec.convert(result.get("findings", []), list[Finding])
+    lost_findings = [finding for finding in recorded_findings if finding.lost]
+    # An empty `between` means that all parts are slow, compared with the rated rate of the system. The flows alone do
+    # not show this.
+    recorded_undecided = msgspec.convert(result.get("undecided", []), list[UndecidedParts])
+    all_slow = [parts for parts in recorded_undecided if not parts.between]
+    return [*lost_findings, *findings], [*undecided, *all_slow]
 
 
 def _end_map(observed: Observations, explanation: Explanation, accused: list[NamedPart]) -> Picture:
@@ -110,12 +121,13 @@ def _end_map(observed: Observations, explanation: Explanation, accused: list[Nam
         names = [node.name for node in paths.cluster.nodes]
         rows, columns, diagonal = paths.source_node, paths.target_node, "within nodes"
     is_shown = _is_shown(observed, explanation)
+    has_diagonal = not is_of_gpus or bool(paths.is_hub.any())
     return heat_grid(
         f"{'GPUs' if is_of_gpus else 'Nodes'}: from row to column",
         Flows(rows[is_shown], columns[is_shown], _log_slowdown(observed, explanation)[is_shown]),
         (names, names),
         [box for part in accused for box in _end_boxes(part, names, is_of_gpus=is_of_gpus)],
-        " ".join([_NOTE, *([] if is_of_gpus and not paths.is_hub.any() else [f"The diagonal is {diagonal}."])]),
+        f"{_NOTE} The diagonal is {diagonal}." if has_diagonal else _NOTE,
     )
 
 

@@ -37,10 +37,10 @@ def _short_number(value: float) -> str:
 def _draw_sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, float, float]]) -> Markup:
     sizes = sorted(measured)
     max_gbps = max([*measured.values(), *(high for _, _, high in healthy.values())])
-    x = Scale(sizes[0] / 1.01, sizes[-1] * 1.01, _EDGE, _WIDTH - _EDGE)
+    x = Scale(sizes[0] / 1.01, sizes[-1] * 1.01, _EDGE, _WIDTH - _EDGE)  # also for a single size, the ends differ
 
     def y(value: float) -> float:
-        """Linear scale, so that a loss is visible even at this size."""
+        """Returns the coordinate on a linear scale, so that a loss is visible even in this small drawing."""
         return _HEIGHT - _EDGE - value / max_gbps * (_HEIGHT - 2 * _EDGE)
 
     elements = []

@@ -11,8 +11,9 @@ from busbw.svg import drawing, element, group
 from busbw.traces.analysis.intervals import Values
 from busbw.traces.analysis.timeline import Lane, Timeline
 
+# Lengths in SVG units. A lane has the operations of one rank in one group of communicators.
 _WIDTH, _LEFT, _RIGHT, _TOP = 920.0, 70.0, 900.0, 8.0
-_LANE, _LANE_GAP, _RANK_GAP = 12.0, 2.0, 8.0
+_LANE_HEIGHT, _LANE_GAP, _RANK_GAP = 12.0, 2.0, 8.0
 _MIN_SHAPE_WIDTH = 0.6
 _COLORS = 6
 """Number of line colors of the page. More groups share colors."""
@@ -30,7 +31,7 @@ def timeline_picture(timeline: Timeline, labels: Sequence[str]) -> Picture:
         top = y
         for lane in lanes:
             blocks += _draw_lane(lane, scale, y, color_by_group[lane.group])
-            y += _LANE + _LANE_GAP
+            y += _LANE_HEIGHT + _LANE_GAP
         middle = (top + y - _LANE_GAP) / 2
         blocks.append(element("text", f"rank {rank}", x=_LEFT - 8, y=middle + 4, class_="tick end"))
         y += _RANK_GAP
@@ -60,7 +61,7 @@ def timeline_picture(timeline: Timeline, labels: Sequence[str]) -> Picture:
 
 def _draw_lane(lane: Lane, scale: Scale, y: float, color: str) -> tuple[Markup, Markup]:
     """Draws the background of a lane, and its waits and transfers."""
-    background = element("rect", x=_LEFT, y=y, width=_RIGHT - _LEFT, height=_LANE, class_="lane")
+    background = element("rect", x=_LEFT, y=y, width=_RIGHT - _LEFT, height=_LANE_HEIGHT, class_="lane")
     shapes = [
         element("path", d=_boxes(scale, starts, ends, y), class_=kind)
         for kind, (starts, ends) in (("waiting", lane.waits), ("transfer", lane.transfers))
@@ -74,7 +75,8 @@ def _boxes(scale: Scale, starts: Values, ends: Values, y: float) -> str:
     parts = []
     for start, end in zip(starts, ends, strict=True):
         x = scale(float(start))
-        parts.append(f"M{x:.1f} {y:g}h{max(scale(float(end)) - x, _MIN_SHAPE_WIDTH):.1f}v{_LANE:g}H{x:.1f}z")
+        width = max(scale(float(end)) - x, _MIN_SHAPE_WIDTH)
+        parts.append(f"M{x:.1f} {y:g}h{width:.1f}v{_LANE_HEIGHT:g}H{x:.1f}z")
     return "".join(parts)
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from busbw.logs import Rank, Table
+from busbw.logs import Table
+from busbw.report.axes import legend_icon
 from busbw.report.page import LegendEntry, Picture
-from busbw.svg import drawing, element, group
+from busbw.svg import cut_end, drawing, element, group
 from busbw.system import System
 from busbw.units import count_text
 
@@ -16,6 +17,9 @@ MAX_NODES = 8
 """Maximum number of nodes drawn."""
 MAX_CELLS = 32
 """Maximum number of ranks drawn per node."""
+
+_MAX_NAME_CHARACTERS = 24
+"""Length to which the name of a node is cut, so that it fits into the box of the node."""
 
 # Sizes in SVG units. A cell is the box of one rank.
 _WIDTH, _NODE_WIDTH, _GAP = 460.0, 222.0, 16.0
@@ -95,13 +99,12 @@ def _list_unknown_facts(table: Table, ranks: int | None, system: System | None, 
 def _list_nodes(table: Table, ranks: int | None, system: System | None) -> tuple[list[HostRanks], bool]:
     """Returns the nodes, and true if the log states them. Otherwise ranks fill nodes of the system's usual size."""
     rank_list = table.rank_list
-    if rank_list and (ranks is None or len(rank_list) >= ranks):
-        by_host: dict[str, list[Rank]] = {}
+    lists_all_ranks = bool(rank_list) and (ranks is None or len(rank_list) >= ranks)
+    if lists_all_ranks:
+        ranks_by_host: dict[str, list[str]] = {}
         for rank in rank_list:
-            by_host.setdefault(rank.host or "host not named", []).append(rank)
-        return [
-            HostRanks(host, tuple(str(rank.rank) for rank in host_ranks)) for host, host_ranks in by_host.items()
-        ], True
+            ranks_by_host.setdefault(rank.host or "host not named", []).append(str(rank.rank))
+        return [HostRanks(host, tuple(host_ranks)) for host, host_ranks in ranks_by_host.items()], True
     if ranks is None or system is None:
         return [], False
     nodes: list[HostRanks] = []
@@ -166,57 +169,52 @@ def _node_height(node: HostRanks, cluster: ClusterLayout) -> float:
 
 
 def _draw_node(node: HostRanks, cluster: ClusterLayout, x: float, y: float, height: float) -> Markup:
+    """Draws the box of a node: name, ranks, fabric and NICs, from top to bottom."""
     css_class = "node" if cluster.is_stated else "node supposed"
+    left = x + 12
+    top = y + 28
     elements = [
         element("rect", x=x, y=y, width=_NODE_WIDTH, height=height, rx=8, class_=css_class),
-        element("text", _shorten(node.name, 24), x=x + 12, y=y + 19, class_="label"),
+        element("text", cut_end(node.name, _MAX_NAME_CHARACTERS), x=left, y=y + 19, class_="label"),
+        *_draw_ranks(node, left, top),
     ]
-    top_y = y + 28
-    for index, rank in enumerate(node.ranks[:MAX_CELLS]):
-        left = x + 12 + (index % _CELLS_PER_LINE) * _CELL_WIDTH
-        top = top_y + (index // _CELLS_PER_LINE) * (_CELL_HEIGHT + 4)
-        elements.append(
-            element("rect", x=left, y=top, width=_CELL_WIDTH - 3, height=_CELL_HEIGHT, rx=3, class_="device")
-        )
-        elements.append(element("text", rank, x=left + (_CELL_WIDTH - 3) / 2, y=top + 15.5, class_="cell mid"))
-    top_y += _count_cell_lines(node) * (_CELL_HEIGHT + 4)
+    top += _count_cell_lines(node) * (_CELL_HEIGHT + 4)
     if len(node.ranks) > MAX_CELLS:
         more_text = f"and {count_text(len(node.ranks) - MAX_CELLS, 'more rank')}"
-        elements.append(element("text", more_text, x=x + 12, y=top_y - 8, class_="label"))
+        elements.append(element("text", more_text, x=left, y=top - 8, class_="label"))
     if cluster.fabric:
-        elements.append(
-            element(
-                "rect",
-                x=x + 12,
-                y=top_y + 2,
-                width=_CELL_WIDTH * min(len(node.ranks), _CELLS_PER_LINE) - 3,
-                height=5,
-                rx=2.5,
-                class_="fabric",
-            )
-        )
-        top_y += 14
+        width = _CELL_WIDTH * min(len(node.ranks), _CELLS_PER_LINE) - 3
+        elements.append(element("rect", x=left, y=top + 2, width=width, height=5, rx=2.5, class_="fabric"))
+        top += 14
     if cluster.nics:
-        nic_width = (_CELL_WIDTH * _CELLS_PER_LINE - 3) / cluster.nics
-        elements += [
-            element(
-                "rect",
-                x=x + 12 + nic_width * nic + 1,
-                y=top_y + 2,
-                width=max(nic_width - 2, 1.0),
-                height=9,
-                rx=2,
-                class_="nic",
-            )
-            for nic in range(cluster.nics)
-        ]
+        elements += _draw_nics(cluster.nics, left, top + 2)
     return group(*elements)
+
+
+def _draw_ranks(node: HostRanks, left: float, top: float) -> list[Markup]:
+    elements = []
+    width = _CELL_WIDTH - 3
+    for index, rank in enumerate(node.ranks[:MAX_CELLS]):
+        line, column = divmod(index, _CELLS_PER_LINE)
+        x, y = left + column * _CELL_WIDTH, top + line * (_CELL_HEIGHT + 4)
+        elements.append(element("rect", x=x, y=y, width=width, height=_CELL_HEIGHT, rx=3, class_="device"))
+        elements.append(element("text", rank, x=x + width / 2, y=y + 15.5, class_="cell mid"))
+    return elements
+
+
+def _draw_nics(nic_count: int, left: float, top: float) -> list[Markup]:
+    """Draws the NICs side by side. Together they are as wide as a full line of ranks."""
+    pitch = (_CELL_WIDTH * _CELLS_PER_LINE - 3) / nic_count
+    width = max(pitch - 2, 1.0)
+    return [
+        element("rect", x=left + pitch * nic + 1, y=top, width=width, height=9, rx=2, class_="nic")
+        for nic in range(nic_count)
+    ]
 
 
 def _legend(cluster: ClusterLayout) -> tuple[LegendEntry, ...]:
     def sample(kind: str, height: int) -> Markup:
-        inner = element("rect", x=4, y=7 - height / 2, width=26, height=height, rx=2, class_=kind)
-        return element("svg", inner, viewBox="0 0 34 14", class_="sample", aria_hidden="true")
+        return legend_icon(element("rect", x=4, y=7 - height / 2, width=26, height=height, rx=2, class_=kind))
 
     entries = []
     if cluster.nodes:
@@ -249,7 +247,3 @@ def _alt_text(cluster: ClusterLayout, ranks: int | None) -> str:
 
 def _enumerate(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _shorten(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"

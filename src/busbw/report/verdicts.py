@@ -35,10 +35,11 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
         high_gbps = worst.busbw_gbps * worst.time_us / range_us.low
         measured = f"{number(worst.busbw_gbps)} GB/s"
         expected = f"{number(low_gbps)} to {number(high_gbps)} GB/s"
+    has_one_size = len(set(sizes)) == 1
     return BandEvidence(
         band=verdict.band,
         badge=Badge.of(verdict.grade),
-        sizes=f"{size_text(min(sizes))} to {size_text(max(sizes))}" if len(set(sizes)) > 1 else size_text(sizes[0]),
+        sizes=size_text(sizes[0]) if has_one_size else f"{size_text(min(sizes))} to {size_text(max(sizes))}",
         worst_at=size_text(worst.size_bytes),
         measured=measured,
         expected=expected,
@@ -50,7 +51,8 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
     """Makes a line for each (anchor, title, verdict), the worst first.
 
-    Verdicts with the same kind of obstacle share a line. It has the reason of the first one; others are in `also`.
+    Verdicts with the same kind of obstacle share a line. The line has the reason of the first verdict. `also` has the
+    other verdicts.
     """
     lines: list[SummaryLine] = []
     index_by_obstacle: dict[str, int] = {}
@@ -76,7 +78,8 @@ def _add_to_line(line: SummaryLine, title: str, verdict: VerdictView) -> Summary
 
 def severity_key(line: SummaryLine) -> tuple[int, float]:
     """Sort key of a summary line: the worst grade first, and within a grade the greatest ratio of times."""
-    return [Badge.of(grade) for grade in judge.GRADES].index(line.badge), -(line.worst_ratio or 0.0)
+    severity = [Badge.of(grade) for grade in judge.GRADES].index(line.badge)
+    return severity, -(line.worst_ratio or 0.0)
 
 
 def headline(grades: list[judge.Grade], logs: int) -> str:

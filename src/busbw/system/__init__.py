@@ -127,11 +127,7 @@ def systems() -> dict[str, System]:
 
 
 def find(name: str, *, other_values: Sequence[str] = ()) -> System:
-    """Returns the description with a name, or that of the file at a path.
-
-    Args:
-        name: Name or path.
-        other_values: Other values that the caller accepts, for the remedy of an unknown name.
+    """Returns the description with a name, or that of the file at a path; see `Catalog.find`.
 
     Raises:
         UsageError: The description does not exist or its file is invalid.
@@ -155,7 +151,9 @@ def find_in_text(text: str) -> System | None:
 
 
 _NIC_COUNT_AND_RATE = re.compile(r"(\d{1,3})\s*x\s*(\d{2,4})\s*(?:g(?:b(?:ps|it/s|/s)?|bit)?)?(?![\w])", re.IGNORECASE)
+"""Number and rate of NICs: 8x400, 8 x 400 Gb/s."""
 _MIN_NIC_GBIT = 10
+"""Minimum rate of a NIC. A smaller number after the x has another meaning."""
 
 
 def nics_from_text(text: str, source: str) -> Nics | None:
@@ -165,7 +163,8 @@ def nics_from_text(text: str, source: str) -> Nics | None:
         text: Any text about a system.
         source: Origin of the text, stored in the result.
     """
-    matches = [match for match in _NIC_COUNT_AND_RATE.finditer(text) if float(match[2]) >= _MIN_NIC_GBIT]
-    if not matches or int(matches[0][1]) < 1:
-        return None
-    return Nics(count=int(matches[0][1]), gbit=float(matches[0][2]), source=source)
+    for match in _NIC_COUNT_AND_RATE.finditer(text):
+        count, gbit = int(match[1]), float(match[2])
+        if gbit >= _MIN_NIC_GBIT:
+            return Nics(count=count, gbit=gbit, source=source) if count > 0 else None
+    return None

@@ -96,11 +96,10 @@ def _read_text(path: Path) -> str | None:
 
 def _detect_gpus(root: Path) -> tuple[str, ...] | None:
     files = sorted(root.glob("proc/driver/nvidia/gpus/*/information"))
-    names = [
-        match[1].strip() for file in files if (match := re.search(r"^Model:\s*(.+)$", _read_text(file) or "", re.M))
-    ]
+    models = [re.search(r"^Model:\s*(.+)$", _read_text(file) or "", re.MULTILINE) for file in files]
+    names = tuple(model[1].strip() for model in models if model)
     if names:
-        return tuple(names)
+        return names
     nvidia_smi = shutil.which("nvidia-smi") if root == Path("/") else None
     if nvidia_smi is None:
         return None

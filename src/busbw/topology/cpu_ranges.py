@@ -1,10 +1,10 @@
-"""Lists of CPUs and NUMA nodes in the kernel's format: 0-47,96-143."""
+"""Formats and parses lists of CPUs and NUMA nodes in the kernel's format: 0-47,96-143."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 _MAX_NUMBER = 1 << 20
-"""Exceeds every possible CPU number of Linux. Text with larger numbers is not a list of CPUs."""
+"""Number above that of every possible CPU of Linux. Text with larger numbers is not a list of CPUs."""
 
 
 def format_ranges(numbers: Iterable[int]) -> str:

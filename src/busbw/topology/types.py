@@ -184,6 +184,11 @@ class Topology(Struct, kw_only=True, frozen=True):
         """Labels of all devices, in the order of the matrix."""
         return (*(gpu.label for gpu in self.gpus or ()), *(nic.label for nic in self.nics or ()))
 
+    @property
+    def numa_nodes(self) -> tuple[NumaNode, ...]:
+        """NUMA nodes of the host. Empty if unknown."""
+        return (self.host.numa_nodes if self.host else None) or ()
+
     def path(self, one: str, other: str) -> DevicePath | None:
         """Returns the path of two devices; None if unknown."""
         return next((path for path in self.paths if {path.of, path.to} == {one, other}), None)

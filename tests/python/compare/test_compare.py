@@ -459,6 +459,13 @@ def test_samples_are_compared_if_they_are_known_to_include_launch_time(
     assert program_time(PointFigures([figure])) == compared
 
 
+def test_a_figure_with_empty_lists_of_samples_has_no_samples() -> None:
+    sampled = Figure(time_us=12.0, samples_us=((11.0, 12.0),), sample_clock="host")
+    unsampled = Figure(time_us=12.0, samples_us=((),), sample_clock="host")
+    assert PointFigures([sampled, sampled]).are_sampled
+    assert not PointFigures([sampled, unsampled]).are_sampled
+
+
 def test_merged_figures_are_those_of_all_points() -> None:
     figures = [
         Figure(time_us=12.0, algbw_gbps=1.5, derived=("algbw_gbps",), algorithm="ring", wrong_elements=2),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from busbw.expect import Expectation
 from busbw.judge import ReferenceSelection, Verdict, judge, judge_configurations, series_context
-from busbw.judge.nearest import NearestReference, find_nearest_reference
+from busbw.judge.nearest import NearestReference, select_nearest
 from busbw.judge.reference_selection import read_reference_series
 from busbw.judge.series import Series
 from busbw.judge.yardstick import Yardstick, yardstick_from_expectation
@@ -116,11 +116,11 @@ def test_a_verdict_does_not_depend_on_the_other_tables_of_its_log(
 def test_equal_tables_share_one_search_for_published_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[str] = []
 
-    def find_and_count(series: Series) -> NearestReference | None:
+    def select_and_count(series: Series, selection: ReferenceSelection) -> NearestReference | None:
         searches.append(series.title)
-        return find_nearest_reference(series)
+        return select_nearest(series, selection)
 
-    monkeypatch.setattr("busbw.judge.nearest.find_nearest_reference", find_and_count)
+    monkeypatch.setattr("busbw.judge.series_context.select_nearest", select_and_count)
     verdicts = judge(Log(source="x", tables=tuple(make_run(number) for number in range(1, 31))))
     assert len(verdicts) == 30
     assert len(searches) == 1

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 import topology_machines as machines
 from conftest import ROOT
+from topology_machines import discover
 
 from busbw.topology import Topology
 from busbw.topology.__main__ import schema_text
-from busbw.topology.sources.discovery import discover
 from busbw.topology.views.nearest import labels_text, nearest, pcie_nics
 
 

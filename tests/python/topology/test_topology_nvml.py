@@ -10,11 +10,10 @@ import pytest
 import topology_machines as machines
 from hypothesis import given
 from hypothesis import strategies as st
-from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link
+from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link, discover
 
 from busbw.topology import Topology
 from busbw.topology.sources import nvml
-from busbw.topology.sources.discovery import discover
 from busbw.topology.sources.gpu_paths import LinkEnd, nvlinks_between
 from busbw.topology.sources.nvml_functions import Nvml, library
 from busbw.topology.types import Access, Gpu

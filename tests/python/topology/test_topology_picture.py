@@ -7,9 +7,9 @@ import pytest
 import topology_machines as machines
 from msgspec.structs import replace
 from saved_matrices import H200_X4, WITH_NICS
+from topology_machines import discover
 
 from busbw.topology import Topology
-from busbw.topology.sources.discovery import discover
 from busbw.topology.sources.matrix_text import read
 from busbw.topology.views.arrangement import arrange
 from busbw.topology.views.picture import document

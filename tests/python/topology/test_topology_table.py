@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from saved_matrices import H200_X4, V100_X2_WITHOUT_TABS, WITH_NICS
 from test_topology_matrix_text import connections
+from topology_machines import discover
 
 from busbw.topology import Topology
-from busbw.topology.sources.discovery import discover
 from busbw.topology.sources.matrix_text import read
 from busbw.topology.types import NvLinks, Pcie
 from busbw.topology.views.device_text import nvlink_text, pcie_text

@@ -2,8 +2,9 @@
 // Optional features: copies tables, shows rows as cards on a narrow screen, shows the figures of curves as text, and opens folded parts for printing.
 
 function asTsv(table) {
-  const cell = (one) => one.textContent.replace(/[\t\r\n]+/g, " ").trim();
-  return [...table.rows].map((row) => [...row.cells].map(cell).join("\t")).join("\n") + "\n";
+  const cellText = (cell) => cell.textContent.replace(/[\t\r\n]+/g, " ").trim();
+  const rowText = (row) => [...row.cells].map(cellText).join("\t");
+  return [...table.rows].map(rowText).join("\n") + "\n";
 }
 
 async function copy(text) {
@@ -36,17 +37,18 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 
+// Shows the figures of the size that is nearest to the pointer, or that the arrow keys select.
 for (const drawing of document.querySelectorAll("svg[data-at]")) {
-  const places = drawing.dataset.at.split(" ").map(Number);
+  const sizeXs = drawing.dataset.at.split(" ").map(Number);
   const sentences = JSON.parse(drawing.dataset.says);
   const cursor = drawing.querySelector(".cursor");
   const says = drawing.closest("figure").querySelector(".says");
-  let chosen = -1;
+  let shown = -1; // index of the size; -1 before the first
   const show = (index) => {
-    chosen = Math.max(0, Math.min(places.length - 1, index));
-    cursor.setAttribute("transform", `translate(${places[chosen]} 0)`);
+    shown = Math.max(0, Math.min(sizeXs.length - 1, index));
+    cursor.setAttribute("transform", `translate(${sizeXs[shown]} 0)`);
     cursor.style.visibility = "visible";
-    says.textContent = sentences[chosen];
+    says.textContent = sentences[shown];
   };
   const hide = () => {
     cursor.style.visibility = "hidden";
@@ -55,23 +57,28 @@ for (const drawing of document.querySelectorAll("svg[data-at]")) {
   const nearest = (event) => {
     const box = drawing.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * drawing.viewBox.baseVal.width;
-    return places.reduce((best, place, index) => (Math.abs(place - x) < Math.abs(places[best] - x) ? index : best), 0);
+    const distances = sizeXs.map((sizeX) => Math.abs(sizeX - x));
+    return distances.indexOf(Math.min(...distances));
   };
   drawing.tabIndex = 0;
   drawing.addEventListener("pointermove", (event) => show(nearest(event)));
   drawing.addEventListener("pointerdown", (event) => show(nearest(event)));
-  drawing.addEventListener("pointerleave", () => document.activeElement === drawing || hide());
-  drawing.addEventListener("focus", () => chosen < 0 && show(places.length - 1));
+  drawing.addEventListener("pointerleave", () => {
+    if (document.activeElement !== drawing) hide();
+  });
+  drawing.addEventListener("focus", () => {
+    if (shown < 0) show(sizeXs.length - 1);
+  });
   drawing.addEventListener("blur", hide);
   drawing.addEventListener("keydown", (event) => {
-    const moves = { ArrowLeft: chosen - 1, ArrowRight: chosen + 1, Home: 0, End: places.length - 1 };
-    if (!(event.key in moves)) return;
+    const indexByKey = { ArrowLeft: shown - 1, ArrowRight: shown + 1, Home: 0, End: sizeXs.length - 1 };
+    if (!(event.key in indexByKey)) return;
     event.preventDefault();
-    show(moves[event.key]);
+    show(indexByKey[event.key]);
   });
 }
 
-// On a narrow screen each row is shown as a card, in which every cell has the name of its column.
+// On a narrow screen each row is a card, in which every cell has the name of its column.
 const narrow = matchMedia("(max-width: 600px)");
 const MAX_SHORT = 22; // characters of a cell that fits into half of the card
 
@@ -79,7 +86,7 @@ function showCards() {
   if (!narrow.matches) return;
   for (const table of document.querySelectorAll("table:not(.cards)")) {
     const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
-    table.setAttribute("role", "table"); // its display changes, which would hide that it is a table
+    table.setAttribute("role", "table"); // screen readers no longer see a table once its display changes
     for (const row of table.tBodies[0].rows) {
       row.setAttribute("role", "row");
       [...row.cells].forEach((cell, index) => {
@@ -94,11 +101,12 @@ function showCards() {
 showCards();
 narrow.addEventListener("change", showCards);
 
+// Opens folded parts for printing, and folds them again afterwards.
 let opened = [];
 addEventListener("beforeprint", () => {
   opened = [...document.querySelectorAll("details:not([open])")];
-  for (const one of opened) one.open = true;
+  for (const part of opened) part.open = true;
 });
 addEventListener("afterprint", () => {
-  for (const one of opened) one.open = false;
+  for (const part of opened) part.open = false;
 });

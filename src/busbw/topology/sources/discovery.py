@@ -1,4 +1,4 @@
-"""Topology of this machine: combines GPU data from the driver with all other data from the kernel."""
+"""Discovers the topology of this machine: combines GPU data from the driver with all other data from the kernel."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -9,25 +9,19 @@ from msgspec.structs import replace
 from busbw.topology.sources import nvml, sysfs
 from busbw.topology.sources.gpu_paths import nvlinks_between, unknown_links_note, with_remote_devices
 from busbw.topology.sources.nics import nics
-from busbw.topology.sources.nvml_functions import Nvml
 from busbw.topology.sources.pci_paths import PciLocation, pcie_level
 from busbw.topology.types import THIS_MACHINE, DevicePath, Gpu, Topology
 from busbw.units import count_text
 
 
-def discover(driver: Nvml | None, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
-    """Returns the topology of this machine, or of a test's fake driver and file tree.
+def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
+    """Combines the driver's data with the kernel's data.
 
     Args:
-        driver: Interface of NVML; None if its package is not installed.
+        snapshot: Data of the driver.
         root: Root of the kernel's file tree.
         virtual_too: Include network interfaces without a hardware device.
     """
-    return combine(nvml.snapshot(driver), root, virtual_too=virtual_too)
-
-
-def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too: bool = False) -> Topology:
-    """Combines the driver's data with the kernel's data."""
     host = sysfs.read_host(root)
     located_nics = nics(root, virtual_too=virtual_too)
     gpus, gpu_notes = _gpus(snapshot, sysfs.gpu_bus_ids(root), root)
@@ -36,16 +30,18 @@ def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too:
     locations.update({nic.label: location for nic, location in located_nics})
     gpu_paths, unknown_pairs = _gpu_paths(snapshot, gpus, locations, numa_nodes)
     path_notes = [unknown_links_note(unknown_pairs)] if unknown_pairs else []
-    nic_paths = []  # paths with a NIC at one or both ends
+    nic_paths = []
     for first, second in combinations(locations, 2):
-        if not (first.startswith("GPU") and second.startswith("GPU")):
+        has_nic = not (first.startswith("GPU") and second.startswith("GPU"))
+        if has_nic:
             pcie = pcie_level(locations[first], locations[second], numa_nodes)
             nic_paths.append(DevicePath(of=first, to=second, connection=pcie, pcie=pcie))
+    are_gpus_known = snapshot.gpus is not None or bool(gpus)
     return Topology(
         source=THIS_MACHINE,
         host=host,
         driver=snapshot.driver,
-        gpus=None if snapshot.gpus is None and not gpus else tuple(gpus),
+        gpus=tuple(gpus) if are_gpus_known else None,
         nics=tuple(nic for nic, _ in located_nics),
         paths=(*gpu_paths, *nic_paths),
         notes=(*snapshot.notes, *gpu_notes, *path_notes),
@@ -85,7 +81,8 @@ def _gpu_paths(
     numa_nodes: set[int] | None,
 ) -> tuple[list[DevicePath], int]:
     """Returns the paths between GPUs, and the number of pairs with unknown NVLinks."""
-    paths, unknown_pairs = [], 0
+    paths: list[DevicePath] = []
+    unknown_pairs = 0
     for pair in combinations(range(len(gpus)), 2):
         first, second = (gpus[index] for index in pair)
         access = snapshot.access.get(pair)
@@ -95,10 +92,11 @@ def _gpu_paths(
             first_links, second_links = (snapshot.links[index] for index in pair)
             nvlink_access = access.nvlink if access else None
             link_count = nvlinks_between(first, first_links, second, second_links, nvlink_access, gpus)
-        connection: str | None = None
+        connection: str | None = pcie
         if link_count is None:
+            connection = None
             unknown_pairs += 1
-        else:
-            connection = f"NV{link_count}" if link_count else pcie
+        elif link_count > 0:
+            connection = f"NV{link_count}"
         paths.append(DevicePath(of=first.label, to=second.label, connection=connection, pcie=pcie, peer_access=access))
     return paths, unknown_pairs

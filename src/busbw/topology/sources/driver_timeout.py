@@ -7,8 +7,9 @@ from busbw.topology.sources import nvml
 from busbw.topology.sources.nvml_functions import Nvml
 
 NOTICE_AFTER_S = 2.0
+"""Time after which the user is told that the driver is slow."""
 LIMIT_S = 60.0
-"""Ample, because eight sleeping GPUs wake in less than 30 s."""
+"""Time limit for the driver. Eight sleeping GPUs wake in less than 30 s."""
 
 
 def query_driver(

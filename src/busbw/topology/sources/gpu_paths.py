@@ -1,4 +1,4 @@
-"""NVLinks between two GPUs, direct or through switches.
+"""Counts the NVLinks between two GPUs, direct or through switches.
 
 NVML lists for each GPU its active links and their remote devices. This module combines the lists of two GPUs.
 """
@@ -48,21 +48,20 @@ def nvlinks_between(
     if direct_links:
         return direct_links
     gpu_bus_ids = {gpu.bus_id for gpu in gpus} - {None}
-    first_to_switch, second_to_switch = (
-        _switch_links(first_links, gpu_bus_ids),
-        _switch_links(second_links, gpu_bus_ids),
-    )
+    first_to_switch = _switch_links(first_links, gpu_bus_ids)
+    second_to_switch = _switch_links(second_links, gpu_bus_ids)
     if not first_to_switch or not second_to_switch:
         return 0
-    shared = _switch_bus_ids(first_to_switch) & _switch_bus_ids(second_to_switch)
-    if shared:
-        first_shared = sum(link.bus_id in shared for link in first_to_switch)
-        second_shared = sum(link.bus_id in shared for link in second_to_switch)
+    shared_switches = _switch_bus_ids(first_to_switch) & _switch_bus_ids(second_to_switch)
+    if shared_switches:
+        first_shared = sum(link.bus_id in shared_switches for link in first_to_switch)
+        second_shared = sum(link.bus_id in shared_switches for link in second_to_switch)
         return min(first_shared, second_shared)
     if access == "ok":  # the driver does not identify the switches, but reports access over NVLink
         return min(len(first_to_switch), len(second_to_switch))
     are_switches_known = all(link.to == "switch" and link.bus_id for link in (*first_to_switch, *second_to_switch))
-    return 0 if are_switches_known or access is not None else None
+    is_unlinked = are_switches_known or access is not None
+    return 0 if is_unlinked else None
 
 
 def _count_links_to(links: Sequence[LinkEnd], bus_id: str | None) -> int:

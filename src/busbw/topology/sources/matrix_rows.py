@@ -38,7 +38,7 @@ class MatrixRow:
 
 
 def parse_header(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """Returns the labels of the devices and the affinity columns after them; None if the words are not a header."""
+    """Returns the labels of the devices, and the affinity columns after these. None if the words are not a header."""
     if not words or not _GPU.fullmatch(words[0]):
         return None
     device_text, separator, affinity_text = " ".join(words).partition(" CPU Affinity")
@@ -59,7 +59,10 @@ def parse_header(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
 
 def is_row(words: Sequence[str]) -> bool:
     """True if the words look like a row of any device: a name with a number, and cells with exactly one X."""
-    if not words or not re.search(r"\d", words[0]) or not (_GPU.fullmatch(words[0]) or _NIC.fullmatch(words[0])):
+    if not words:
+        return False
+    is_device_name = _GPU.fullmatch(words[0]) or _NIC.fullmatch(words[0])
+    if not is_device_name or not re.search(r"\d", words[0]):
         return False
     cells = list(takewhile(lambda word: word == "X" or _CELL.fullmatch(word), words[1:]))
     return len(cells) > 1 and cells.count("X") == 1

@@ -38,6 +38,10 @@ class _Matrix:
     reject_reason: str = ""
     """Reason why the columns of all cells are uncertain; empty if they are certain."""
 
+    def reject(self, reason: str) -> None:
+        """Sets the reason to reject the matrix, unless there is an earlier reason."""
+        self.reject_reason = self.reject_reason or reason
+
     @property
     def has_rows(self) -> bool:
         """True if a row followed the header, readable or not."""
@@ -74,17 +78,17 @@ def read(text: str, source: str) -> list[Topology]:
 def _find_matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
     """Yields each header that is followed by a row, readable or not, with its rows."""
     current: _Matrix | None = None
-    in_rows = False  # true from the header to the first line that is neither a row nor blank
+    is_in_rows = False  # true from the header to the first line that is neither a row nor blank
     for line in lines:
         words = line.split()
         header = parse_header(words)
         if header:
             if current and current.has_rows:
                 yield current
-            current, in_rows = _Matrix(*header, has_layout=_has_layout(line)), True
-        elif current and in_rows and words:
-            in_rows = words[0] in current.labels or is_row(words)
-            if in_rows:
+            current, is_in_rows = _Matrix(*header, has_layout=_has_layout(line)), True
+        elif current and is_in_rows and words:
+            is_in_rows = words[0] in current.labels or is_row(words)
+            if is_in_rows:
                 current.has_layout = current.has_layout or _has_layout(line)
                 _add_row(current, words)
         elif current and current.rows and (match := _NIC_NAME.fullmatch(line)) and match[1] in current.labels:
@@ -94,6 +98,7 @@ def _find_matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
 
 
 def _has_layout(line: str) -> bool:
+    """True if a tab or several spaces separate words of the line."""
     return bool(re.search(r"\t|  ", line.strip()))
 
 
@@ -101,7 +106,7 @@ def _add_row(matrix: _Matrix, words: list[str]) -> None:
     """Parses a row. A row that cannot be read becomes a note or the reason to reject the matrix."""
     label = words[0]
     if label not in matrix.labels:
-        matrix.reject_reason = matrix.reject_reason or f"the header lacks {label}, which has a row"
+        matrix.reject(f"the header lacks {label}, which has a row")
         return
     if label in matrix.rows:
         matrix.notes.append(f"{label} has two rows; the first one is used")
@@ -110,9 +115,7 @@ def _add_row(matrix: _Matrix, words: list[str]) -> None:
     if isinstance(row, str):
         matrix.notes.append(f"the row of {label} is left out: {row}")
         if row == MORE_CELLS:
-            matrix.reject_reason = (
-                matrix.reject_reason or f"the row of {label} has more cells than there are devices in the header"
-            )
+            matrix.reject(f"the row of {label} has more cells than there are devices in the header")
         return
     matrix.rows[label] = row
     if row.unreadable_reason:

@@ -1,4 +1,4 @@
-"""NICs from files of the kernel: first RDMA devices, then network interfaces without an RDMA device."""
+"""Reads NICs from files of the kernel: first RDMA devices, then network interfaces without an RDMA device."""
 
 import re
 from pathlib import Path
@@ -13,6 +13,10 @@ EFA_VENDOR = "0x1d0f"
 """PCI vendor id of Amazon. All its RDMA devices are EFA."""
 _INTERFACE_TYPES = {"1", "32"}
 """Ethernet and IP over InfiniBand (include/uapi/linux/if_arp.h). Other types do not connect machines."""
+_IWARP_NODE_TYPE = "4:"
+"""Beginning of the node type of an RDMA NIC for iWARP (include/rdma/ib_verbs.h)."""
+_MAX_MBIT = 10_000_000
+"""Rate from which a value is no rate. Drivers of virtual machines report the largest integer for an unknown rate."""
 
 
 def nics(root: Path, *, virtual_too: bool) -> list[tuple[Nic, PciLocation | None]]:
@@ -72,8 +76,11 @@ def _rdma_port(port: Path, number: int) -> Port:
 
 
 def _strip_number(text: str | None) -> str | None:
-    """Returns the word of a numbered state: "4: ACTIVE" becomes "ACTIVE"."""
-    return (text.split(":", 1)[-1].strip() or None) if text else None
+    """Returns the word of a numbered state: "4: ACTIVE" becomes "ACTIVE". None for an empty word."""
+    if text is None:
+        return None
+    word = text.split(":", 1)[-1].strip()
+    return word or None
 
 
 def _rdma_kind(device: Path, ports: tuple[Port, ...]) -> NicKind:
@@ -81,7 +88,7 @@ def _rdma_kind(device: Path, ports: tuple[Port, ...]) -> NicKind:
         return "virtual"
     if sysfs.read_word(device / "device/vendor") == EFA_VENDOR:
         return "EFA"
-    if (sysfs.read_word(device / "node_type") or "").startswith("4:"):  # RDMA NIC, include/rdma/ib_verbs.h
+    if (sysfs.read_word(device / "node_type") or "").startswith(_IWARP_NODE_TYPE):
         return "iWARP"
     link_layers = {port.link_layer for port in ports}
     if link_layers == {"InfiniBand"}:
@@ -97,8 +104,7 @@ def _ethernet_nic(root: Path, interface: Path) -> tuple[Nic, PciLocation | None]
     port = Port(
         number=0,
         state=sysfs.read_word(interface / "operstate"),
-        # For an unknown rate, drivers of virtual machines report -1 or the largest integer.
-        rate_gbit=speed_mbit / 1000 if speed_mbit and speed_mbit < 10_000_000 else None,
+        rate_gbit=speed_mbit / 1000 if speed_mbit and speed_mbit < _MAX_MBIT else None,
         link_layer="Ethernet" if sysfs.read_word(interface / "type") == "1" else None,
     )
     nic = Nic(

@@ -6,7 +6,7 @@ function is unknown, and a note may explain it.
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from busbw.units import plain
 T = TypeVar("T")
 
 
-# Constants of nvml.h. The package's own are not used: some versions lack a few, and one is a tuple by mistake.
+# Constants of nvml.h. Those of the package are not used: some versions lack a few, and one is a tuple by mistake.
 _MAX_LINKS = 36
 _LINK_ACTIVE = 1
 _SCOPE_NODE = 0
@@ -30,7 +30,8 @@ _CPU_WORDS, _NODE_WORDS = 64, 16
 _FIELD_LINK_SPEED = 164
 """NVML_FI_DEV_NVLINK_GET_SPEED."""
 _TYPE_UNSIGNED, _TYPE_UNSIGNED_LONG, _TYPE_UNSIGNED_LONG_LONG = 1, 2, 3
-_REMOTE_GPU, _REMOTE_SWITCH = 0, 2
+_REMOTE_KINDS = {0: "GPU", 2: "switch"}
+"""Value of `LinkEnd.to` by the type of the remote device."""
 _NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 _LEVELS: dict[int, PcieLevel] = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """NVML also distinguishes two GPUs on one board (0). `nvidia-smi topo` shows that level as PIX too."""
@@ -44,8 +45,9 @@ _ACCESS: dict[int, Access] = {
     4: "disabled by setting",
     5: "not supported",
 }
-_NOT_SUPPORTED, _INVALID_ARGUMENT, _NO_LIBRARY, _NO_DRIVER = 3, 2, 12, 9
+_INVALID_ARGUMENT, _NOT_SUPPORTED, _NO_DRIVER, _NO_LIBRARY = 2, 3, 9, 12
 """Error codes."""
+_MIG_ENABLED = 1
 
 
 class NvmlSnapshot(Struct, kw_only=True, frozen=True):
@@ -89,7 +91,7 @@ def _failure_note(error: Exception) -> str:
 
 
 class _NvmlQueries:
-    """Calls NVML functions by name. A call that fails returns None. Unexpected failures are counted for the notes."""
+    """Calls NVML functions by name. A call that fails returns None. The notes list failures that are not expected."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
@@ -159,7 +161,6 @@ def _query_gpu(queries: _NvmlQueries, handle: object, index: int, links: tuple[L
     memory = query("nvmlDeviceGetMemoryInfo")
     cpu_mask = query("nvmlDeviceGetCpuAffinity", _CPU_WORDS)
     node_mask = query("nvmlDeviceGetMemoryAffinity", _NODE_WORDS, _SCOPE_NODE)
-    mig_modes = query("nvmlDeviceGetMigMode")  # current and pending
     gpu_numa_id = query("nvmlDeviceGetNumaNodeId")
     generation, width = query("nvmlDeviceGetMaxPcieLinkGeneration"), query("nvmlDeviceGetMaxPcieLinkWidth")
     pcie = Pcie(
@@ -179,8 +180,15 @@ def _query_gpu(queries: _NvmlQueries, handle: object, index: int, links: tuple[L
         cpu_affinity=None if cpu_mask is None else format_ranges(set_bits(cpu_mask)) or None,
         numa_affinity=None if node_mask is None else format_ranges(set_bits(node_mask)) or None,
         gpu_numa_id=gpu_numa_id if gpu_numa_id is not None and gpu_numa_id >= 0 else None,
-        mig_mode=None if mig_modes is None else "enabled" if mig_modes[0] == 1 else "disabled",
+        mig_mode=_mig_mode(query("nvmlDeviceGetMigMode")),
     )
+
+
+def _mig_mode(modes: Sequence[int] | None) -> Literal["enabled", "disabled"] | None:
+    """Returns the current mode, the first of `modes`. The second is the mode after the next reset."""
+    if modes is None:
+        return None
+    return "enabled" if modes[0] == _MIG_ENABLED else "disabled"
 
 
 def _query_links(queries: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] | None:
@@ -189,7 +197,7 @@ def _query_links(queries: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] |
     for link in range(_MAX_LINKS):
         state = queries("nvmlDeviceGetNvLinkState", handle, link)
         if state is None:
-            break  # the GPU has no NVLink, or `link` is past its last one
+            break  # the GPU has no NVLink, or `link` exceeds the number of its last link
         has_state = True
         if state != _LINK_ACTIVE:
             continue
@@ -199,7 +207,7 @@ def _query_links(queries: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] |
         active_links.append(
             LinkEnd(
                 version=None if version is None else _NVLINK_VERSIONS.get(version),
-                to="GPU" if remote_type == _REMOTE_GPU else "switch" if remote_type == _REMOTE_SWITCH else None,
+                to=_REMOTE_KINDS.get(remote_type),
                 bus_id=_bus_id(remote_pci),
                 line_gbps=_line_gbps(queries("nvmlDeviceGetFieldValues", handle, [(_FIELD_LINK_SPEED, link)])),
             )

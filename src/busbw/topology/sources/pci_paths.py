@@ -1,4 +1,4 @@
-"""Distance of two devices on PCIe, from their paths in the kernel's device tree.
+"""Determines the distance of two devices on PCIe, from their paths in the kernel's device tree.
 
 The path of a device contains the bridges above it:
 /sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:1a:00.0 is a host bridge, a root port, the upstream
@@ -79,7 +79,9 @@ def pcie_level(
 def _level_across_host_bridges(
     first: PciLocation, second: PciLocation, numa_nodes: Collection[int] | None
 ) -> PcieLevel | None:
-    only_node = next(iter(numa_nodes)) if numa_nodes is not None and len(numa_nodes) == 1 else None
+    only_node: int | None = None
+    if numa_nodes is not None and len(numa_nodes) == 1:
+        (only_node,) = numa_nodes
     first_node = only_node if first.numa_node is None else first.numa_node
     second_node = only_node if second.numa_node is None else second.numa_node
     if first_node is None or second_node is None:

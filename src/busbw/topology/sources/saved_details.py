@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from busbw.topology.sources.link_rates import pcie_gbps
 from busbw.topology.sources.pci_paths import bus_id_of
 from busbw.topology.types import Driver, Gpu, Host, NvLinks, Pcie, Topology
-from busbw.units import plain
+from busbw.units import names_text, plain
 
 T = TypeVar("T")
 
@@ -35,8 +35,11 @@ _SUMMARY_DRIVER = re.compile(
     r"\|\s*NVIDIA-SMI\s+\S{1,20}\s+Driver Version:\s+(\d[\d.]{0,19})(?:\s+CUDA Version:\s+(\d{1,3}\.\d{1,2}))?[^|]*\|",
     re.ASCII,
 )
+"""Line with the versions of the driver and of CUDA in nvidia-smi's summary."""
 _NVLINK_GPU = re.compile(r"\s*GPU (\d{1,4}): ([^()]{1,60}?)\s*(?:\(UUID:.*)?", re.ASCII)
+"""Line of a GPU in `nvidia-smi nvlink -s`, above the lines of its links."""
 _NVLINK = re.compile(r"\s*Link (\d{1,2}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<?inactive>?)\s*", re.ASCII | re.IGNORECASE)
+"""Line of a link, with its rate if it is up."""
 _RANK = re.compile(
     r"#\s{0,9}Rank\s{1,9}\d{1,9}\s.{0,60}\bon\s{1,20}(\S{1,255})"
     r" device\s{1,9}\d{1,4} \[[^\]]{0,20}\]\s{1,9}(\S.{0,80})",
@@ -171,19 +174,17 @@ def with_details(topology: Topology, details: SavedDetails) -> Topology:
     for gpu in topology.gpus or ():
         gpus.append(_gpu_with_details(gpu, details))
         notes += _contradictions(gpu, details)
-    for name, values in (
-        ("driver version", details.driver_versions),
-        ("CUDA version", details.cuda_versions),
-        ("processor", details.processors),
-    ):
-        notes += [f"the text gives more than one {name}"] if len(values) > 1 else []
+    machine_properties = {
+        "driver version": details.driver_versions,
+        "CUDA version": details.cuda_versions,
+        "processor": details.processors,
+    }
+    notes += [f"the text gives more than one {name}" for name, values in machine_properties.items() if len(values) > 1]
     driver = Driver(version=_single_value(details.driver_versions), cuda_version=_single_value(details.cuda_versions))
     host = Host(name=_host_name(details, gpus), processor=_single_value(details.processors))
     if details.hosts and host.name is None:
-        names = ", ".join(list(details.hosts)[:_MAX_HOSTS])
-        more = len(details.hosts) - _MAX_HOSTS
-        names += f" and {more} more" if more > 0 else ""
-        notes.append(f"the host of the matrix is uncertain; the text names {names}")
+        hosts_text = names_text(list(details.hosts), _MAX_HOSTS)
+        notes.append(f"the host of the matrix is uncertain; the text names {hosts_text}")
     return replace(
         topology,
         host=None if host == Host() else host,

@@ -3,6 +3,7 @@
 An island is a set of devices that reach each other through PCIe switches. A device without a switch is its own island.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,21 +34,23 @@ class NumaGroup:
 
 def arrange(topology: Topology) -> tuple[NumaGroup, ...]:
     """Returns a group for each NUMA node, by index. The group of devices with an unknown node is last."""
-    numa_nodes = (topology.host.numa_nodes or ()) if topology.host else ()
-    cpus = {node.index: node.cpus for node in numa_nodes}
+    cpus = {node.index: node.cpus for node in topology.numa_nodes}
     islands_by_node: dict[int | None, list[SwitchIsland]] = {index: [] for index in cpus}
     for island in _find_islands(topology):
         islands_by_node.setdefault(_numa_node_of(island), []).append(island)
-    order = sorted(islands_by_node, key=lambda index: (index is None, index or 0))
-    return tuple(
-        NumaGroup(
-            index=index,
-            cpus=cpus.get(index, "") if index is not None else "",
-            islands=tuple(island for island in islands_by_node[index] if island.gpus),
-            other_nics=tuple(nic for island in islands_by_node[index] if not island.gpus for nic in island.nics),
+    groups = []
+    for index in sorted(islands_by_node, key=lambda index: math.inf if index is None else index):
+        islands = islands_by_node[index]
+        islands_without_gpu = [island for island in islands if not island.gpus]
+        groups.append(
+            NumaGroup(
+                index=index,
+                cpus="" if index is None else cpus.get(index, ""),
+                islands=tuple(island for island in islands if island.gpus),
+                other_nics=tuple(nic for island in islands_without_gpu for nic in island.nics),
+            )
         )
-        for index in order
-    )
+    return tuple(groups)
 
 
 def _find_islands(topology: Topology) -> list[SwitchIsland]:

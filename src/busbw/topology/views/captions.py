@@ -46,8 +46,8 @@ def _link_lines(name: str, texts: Mapping[str, str]) -> Iterator[str]:
 def description(topology: Topology) -> str:
     """Describes the picture in one sentence."""
     parts = [f"Topology of {topology.source}"]
-    if topology.host and topology.host.numa_nodes:
-        parts.append(count_text(len(topology.host.numa_nodes), "NUMA node"))
+    if topology.numa_nodes:
+        parts.append(count_text(len(topology.numa_nodes), "NUMA node"))
     parts.append(_counts_text(_gpu_texts(topology)) if topology.gpus else "no GPU known")
     if topology.nics:
         parts.append(_counts_text(_nic_texts(topology)))

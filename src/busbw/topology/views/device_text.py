@@ -39,11 +39,14 @@ def pcie_text(pcie: Pcie | None, *, idles_slower: bool) -> str:
     current = ""
     if not maximum or is_narrower or (is_slower and not hides_generation):
         current = _pcie_link_text(None if hides_generation else pcie.generation, pcie.width)
-    return "; ".join(filter(None, [maximum, f"now {current}" if current else ""]))
+    current_text = f"now {current}" if current else ""
+    return "; ".join(filter(None, [maximum, current_text]))
 
 
 def _pcie_link_text(generation: int | None, width: int | None) -> str:
-    return " ".join(filter(None, [f"gen {generation}" if generation else "", f"x{width}" if width else ""]))
+    generation_text = f"gen {generation}" if generation else ""
+    width_text = f"x{width}" if width else ""
+    return " ".join(filter(None, [generation_text, width_text]))
 
 
 def rate_text(nic: Nic) -> str:

@@ -1,4 +1,4 @@
-"""Lines of the matrix of connections, as in `nvidia-smi topo -m`. A wide matrix is split into blocks of columns."""
+"""Formats the matrix of connections, as `nvidia-smi topo -m` does. A wide matrix is split into blocks of columns."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence

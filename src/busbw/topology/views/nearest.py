@@ -8,11 +8,11 @@ from busbw.topology.types import LEVELS, PcieLevel, Topology
 
 
 def nearest(topology: Topology, label: str, others: Iterable[str]) -> tuple[PcieLevel, tuple[str, ...]] | None:
-    """Returns the PCIe level and the labels of those of the other devices that are nearest to `label`.
+    """Returns the other devices that are nearest to the device `label`: their PCIe level, and their labels.
 
     None if unknown. A single device with an unknown level makes the result unknown, because it may be the nearest.
     """
-    candidates = dict.fromkeys(others)  # a set in order
+    candidates = dict.fromkeys(others)  # an ordered set
     levels: dict[str, PcieLevel] = {}
     for path in topology.paths:  # a single pass, because a saved matrix may have hundreds of devices
         if label not in (path.of, path.to):

@@ -10,7 +10,9 @@ from markupsafe import Markup
 from busbw.svg import element, group
 from busbw.topology.types import Topology
 
-_BAR_HEIGHT, _MAX_ARC_HEIGHT = 44.0, 120.0
+_BAR_HEIGHT = 44.0
+"""Height of the bar with the lines to the GPUs."""
+_MAX_ARC_HEIGHT = 120.0
 _LABEL_HEIGHT = 16
 """Space above an arc for its label."""
 _PITCH = 64.0
@@ -32,8 +34,9 @@ def _is_bar(topology: Topology) -> bool:
     """True if switches connect all pairs equally, so that a bar shows the links."""
     gpus = topology.gpus or ()
     link_counts = _link_counts(topology)
-    if len(gpus) <= 2 or len(link_counts) < len(gpus) * (len(gpus) - 1) // 2:
-        return False  # one pair at most, or some pairs are not connected
+    pair_count = len(gpus) * (len(gpus) - 1) // 2
+    if pair_count <= 1 or len(link_counts) < pair_count:
+        return False
     has_direct_links = any(gpu.nvlinks and gpu.nvlinks.to_gpus for gpu in gpus)
     return len(set(link_counts.values())) == 1 and not has_direct_links
 
@@ -51,7 +54,7 @@ def nvlinks_height(topology: Topology) -> float:
 
 
 def _control_height(span: float) -> float:
-    """Returns the height of the Bezier control point of an arc over this distance. The arc is half as high."""
+    """Returns the height of an arc's Bezier control point over this distance. The arc is half as high as that point."""
     return min(24 + span * 0.42, 2 * (_MAX_ARC_HEIGHT - _LABEL_HEIGHT))
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from busbw.svg import drawing, element, group
+from busbw.svg import cut_end, drawing, element, group
 from busbw.topology.types import Gpu, Nic, Topology
 from busbw.topology.views.arrangement import NumaGroup, SwitchIsland, arrange
 from busbw.topology.views.captions import captions, description
@@ -74,32 +74,46 @@ def document(topology: Topology) -> str:
         node_group, node_tops = _draw_node(node, box)
         parts.append(node_group)
         gpu_tops.update(node_tops)
-    # Lines near the lower edge join adjacent nodes, because CPUs of all nodes are connected.
-    for left, right in pairwise(boxes):
-        line_y = left.y + left.height - _CPU_LINE_HEIGHT
-        line = f"M{left.x + left.width:.1f} {line_y:.1f}H{right.x:.1f}"
-        parts.append(element("path", d=line, class_="between"))
+    parts += _draw_cpu_lines(boxes)
     parts.append(draw_nvlinks(topology, gpu_tops, width))
-    y = max((box.y + box.height for box in boxes), default=0.0) + _CAPTION_GAP
-    for caption in captions(topology):
-        for line in textwrap.wrap(caption, int((width - 2 * _CAPTION_MARGIN) / _CHARACTER_WIDTH)):
-            parts.append(element("text", line, x=_CAPTION_MARGIN, y=y, class_="caption"))
-            y += _CAPTION_LINE_HEIGHT
+    captions_y = max((box.y + box.height for box in boxes), default=0.0) + _CAPTION_GAP
+    caption_texts = _draw_captions(topology, width, captions_y)
+    height = captions_y + len(caption_texts) * _CAPTION_LINE_HEIGHT
     title = description(topology)
     style = Markup((resources.files("busbw.topology.views") / "picture.css").read_text(encoding="utf-8"))
     svg = drawing(
         element("title", title),
         element("style", style),
-        element("rect", x=0, y=0, width=width, height=y, class_="paper"),
+        element("rect", x=0, y=0, width=width, height=height, class_="paper"),
         *parts,
+        *caption_texts,
         label=title,
         width=width,
-        height=y,
+        height=height,
         xmlns="http://www.w3.org/2000/svg",
         preserveAspectRatio="xMidYMin meet",
         style=f"max-width: {2 * width:g}px",
     )
     return f"{svg}\n"
+
+
+def _draw_cpu_lines(boxes: Sequence[_Box]) -> list[Markup]:
+    """Draws a line between adjacent nodes near their lower edges, because the CPUs of all nodes are connected."""
+    lines = []
+    for left, right in pairwise(boxes):
+        y = left.y + left.height - _CPU_LINE_HEIGHT
+        lines.append(element("path", d=f"M{left.x + left.width:.1f} {y:.1f}H{right.x:.1f}", class_="between"))
+    return lines
+
+
+def _draw_captions(topology: Topology, width: float, y: float) -> list[Markup]:
+    """Draws the captions below each other from y on, and returns an element for each line."""
+    line_length = int((width - 2 * _CAPTION_MARGIN) / _CHARACTER_WIDTH)
+    lines = [line for caption in captions(topology) for line in textwrap.wrap(caption, line_length)]
+    return [
+        element("text", line, x=_CAPTION_MARGIN, y=y + number * _CAPTION_LINE_HEIGHT, class_="caption")
+        for number, line in enumerate(lines)
+    ]
 
 
 def _node_boxes(nodes: Sequence[NumaGroup], *, top: float) -> list[_Box]:
@@ -217,5 +231,4 @@ def _draw_nic(nic: Nic, x: float, y: float) -> Markup:
 
 def _cut(text: str, width: float) -> str:
     """Cuts a text to the width, with an ellipsis."""
-    max_length = int(width / _LABEL_CHARACTER_WIDTH)
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return cut_end(text, int(width / _LABEL_CHARACTER_WIDTH))

@@ -10,7 +10,7 @@ from busbw.topology.types import THIS_MACHINE, DevicePath, Driver, Gpu, Host, Ni
 from busbw.topology.views.device_text import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
 from busbw.topology.views.matrix import matrix_lines
 from busbw.topology.views.nearest import labels_text, nearest, pcie_nics
-from busbw.units import count_text, size_text
+from busbw.units import count_text, names_text, size_text
 
 _MAX_PAIRS = 6
 """Maximum number of pairs that are listed if peer access differs between pairs."""
@@ -26,8 +26,7 @@ def lines(topology: Topology, width: int) -> Iterator[Text]:
     if topology.driver and topology.driver != Driver():
         versions = {"driver": topology.driver.version, "CUDA": topology.driver.cuda_version}
         yield Text(", ".join(f"{label} {version}" for label, version in versions.items() if version))
-    numa_nodes = (topology.host.numa_nodes or ()) if topology.host else ()
-    for node in numa_nodes:
+    for node in topology.numa_nodes:
         cpus = f"CPUs {node.cpus}" if node.cpus else "no CPUs"
         memory = f", {size_text(node.memory_bytes)}" if node.memory_bytes else ""
         yield from _wrap(f"NUMA node {node.index}: {cpus}{memory}", width)
@@ -156,9 +155,7 @@ def _access_lines(topology: Topology) -> Iterator[str]:
         if len(paths_by_access) == 1:
             pairs_text = "all pairs of GPUs" if len(paths) > 1 else f"{paths[0].of} and {paths[0].to}"
         else:
-            pairs_text = ", ".join(f"{path.of}-{path.to}" for path in paths[:_MAX_PAIRS])
-            more = len(paths) - _MAX_PAIRS
-            pairs_text += f" and {more} more" if more > 0 else ""
+            pairs_text = names_text([f"{path.of}-{path.to}" for path in paths], _MAX_PAIRS)
         yield f"peer access, {pairs_text}; {_access_text(access)}"
 
 

@@ -1,0 +1,119 @@
+"""Sorts the sizes of a band by the outcomes of their figures, and finds noise in their times.
+
+A figure is one size in one placement. An unhealthy size has a figure that is neither inside its range nor faster.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from busbw.judge.series import SeriesPoint
+from busbw.judge.types import JudgedFigure, Outcome
+from busbw.logs import Placement
+
+MIN_UNSTEADY_FACTOR = 1.5
+"""Factor beyond the median of all passes from which a single pass shows a fault that comes and goes."""
+_MAX_QUIET_DIFFERENCE = 0.30
+"""Maximum relative difference between the placements of one size on a quiet machine."""
+_MIN_DROP = 0.15
+"""Minimum relative decrease of the time from one size to the next larger one that counts as a drop."""
+_MIN_NOISY_DROPS = 2
+"""Number of drops that indicate a busy machine. The library's switch to another protocol may cause a single drop."""
+
+
+class BandSizes(NamedTuple):
+    """Sizes of a band in bytes, ascending, and those with each kind of figure."""
+
+    all: Sequence[int]
+    slow: Sequence[int]
+    """Sizes at which every placement is slower than its range."""
+    undecided: Sequence[int]
+    """Sizes with an undecided figure, at which each figure is undecided or slower."""
+    unclear: Sequence[int]
+    """Sizes with a figure that may be inside its range or slower."""
+    noisy: Sequence[int]
+    """Sizes at which the placements disagree. All sizes if the times drop repeatedly."""
+    slow_in_one_placement: Sequence[int]
+    """Sizes at which one placement is slower than its range, and another placement is not.
+
+    The slow placement is the same at all these sizes. If each placement is the slow one at some sizes, the placement
+    with more of these sizes decides, and the sizes of the other placement are left out.
+    """
+    unsteady: Sequence[int]
+    """Sizes with a pass that is slower than the range and takes `MIN_UNSTEADY_FACTOR` times the median or more."""
+
+    @classmethod
+    def of(cls, points: Sequence[SeriesPoint], figures: Sequence[JudgedFigure]) -> "BandSizes":
+        """Sorts the sizes of a band by the outcomes of their figures. Each point has one figure, in the same order."""
+        times_by_size: dict[int, list[float]] = {}
+        for point in points:
+            times_by_size.setdefault(point.size_bytes, []).append(point.time_us)
+        all_sizes = sorted(times_by_size)
+        noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(times_by_size[size_bytes])]
+        unsteady_sizes = {
+            point.size_bytes for point, figure in zip(points, figures, strict=True) if _is_unsteady(point, figure)
+        }
+        outcomes_by_size = _outcomes_of_unhealthy_sizes(figures)
+        return cls(
+            all=all_sizes,
+            slow=[size_bytes for size_bytes, outcomes in outcomes_by_size.items() if outcomes == {"slower"}],
+            undecided=[
+                size_bytes
+                for size_bytes, outcomes in outcomes_by_size.items()
+                if outcomes in ({"undecided"}, {"slower", "undecided"})
+            ],
+            unclear=[size_bytes for size_bytes, outcomes in outcomes_by_size.items() if "unclear" in outcomes],
+            noisy=all_sizes if _max_drops(points) >= _MIN_NOISY_DROPS else noisy_sizes,
+            slow_in_one_placement=_slow_in_one_placement(figures, outcomes_by_size),
+            unsteady=sorted(unsteady_sizes),
+        )
+
+
+def _outcomes_of_unhealthy_sizes(figures: Sequence[JudgedFigure]) -> dict[int, set[Outcome]]:
+    """Returns the outcomes of all placements at each unhealthy size, by size in ascending order."""
+    unhealthy_sizes = {figure.size_bytes for figure in figures if figure.outcome not in ("inside", "faster")}
+    outcomes_by_size: dict[int, set[Outcome]] = {size_bytes: set() for size_bytes in sorted(unhealthy_sizes)}
+    for figure in figures:
+        if figure.size_bytes in unhealthy_sizes:
+            outcomes_by_size[figure.size_bytes].add(figure.outcome)
+    return outcomes_by_size
+
+
+def _is_unsteady(point: SeriesPoint, figure: JudgedFigure) -> bool:
+    """True if one of several passes is far slower than their median, and slower than the range."""
+    if point.slowest_pass_us is None:
+        return False
+    return point.slowest_pass_us > max(figure.range_us.high, MIN_UNSTEADY_FACTOR * point.time_us)
+
+
+def _is_noisy(times_us: Sequence[float]) -> bool:
+    """True if the times of one size differ too much between its placements."""
+    return max(times_us) > (1 + _MAX_QUIET_DIFFERENCE) * min(times_us)
+
+
+def _max_drops(points: Sequence[SeriesPoint]) -> int:
+    """Returns the number of drops of the placement with the most drops.
+
+    A drop is a size that takes much less time than the next smaller size. The speed of a link cannot explain a drop.
+    Both placements may show the same drop, so their numbers are not added.
+    """
+    times_by_placement: dict[Placement, list[float]] = {}
+    for point in points:
+        times_by_placement.setdefault(point.placement, []).append(point.time_us)
+    return max(map(_count_drops, times_by_placement.values()))
+
+
+def _count_drops(times_us: Sequence[float]) -> int:
+    """Counts the drops in the times of ascending sizes."""
+    return sum(time_us < (1 - _MIN_DROP) * previous_us for previous_us, time_us in itertools.pairwise(times_us))
+
+
+def _slow_in_one_placement(figures: Sequence[JudgedFigure], outcomes_by_size: Mapping[int, set[Outcome]]) -> list[int]:
+    """Returns the value of `BandSizes.slow_in_one_placement`."""
+    if not outcomes_by_size:  # the usual case
+        return []
+    sizes_by_placement: dict[Placement, list[int]] = {figure.placement: [] for figure in figures}
+    for figure in figures:
+        if figure.outcome == "slower" and outcomes_by_size[figure.size_bytes] != {"slower"}:
+            sizes_by_placement[figure.placement].append(figure.size_bytes)
+    return max(sizes_by_placement.values(), key=len)
