@@ -58,7 +58,6 @@ def overhead(programs: Path, build: Path) -> dict[str, Any]:
     iterations = 200_000
     flags = ["-t", "2", "-b", "8", "-e", "8", "-n", str(iterations), "-w", "20000", "-c", "0", "--placement", "out"]
     # Each entry runs one side and returns its time per operation.
-    # Each entry runs one side and returns its time per operation.
     measure_us: dict[str, Callable[[], float]] = {
         "bare": lambda: float(run([str(build / "bare_loop"), "2", str(iterations)])),
         "engine": lambda: float(rows_of(programs / "all_reduce_perf", flags)[0]["time_us"]),

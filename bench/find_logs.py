@@ -28,8 +28,6 @@ _SLOW_SHARE = 0.3
 """Share of slow runs of a node that is slow now and then."""
 _DISTURBANCE = 0.4
 """Mean logarithm of the slow-down of a run that is slow for another reason."""
-_DISTURBANCE = 0.4
-"""Mean logarithm of the slow-down of a run that is slow for another reason."""
 
 
 class Shape(NamedTuple):
