@@ -19,6 +19,7 @@ from busbw.find.rounds import Load
 _Number = TypeVar("_Number", bound=np.generic)
 
 _MAX_CANDIDATES = 4000
+"""Maximum number of candidates, which bounds the time and memory of a search. Those with the most slow flows remain."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Candidates:
     membership: csr_array
     """1 if a flow (column) crosses a part (row)."""
     penalty: Values
-    """Log number of parts that could be accused instead of each part, and rarity of its kind."""
+    """Penalty of the score of each part: log number of parts that could be accused instead, plus rarity of its kind."""
     connections: Indices
     """Number of the connection of each flow."""
 
@@ -39,7 +40,7 @@ class Candidates:
         return np.flatnonzero(np.bincount(self.membership.indices))
 
     @cached_property
-    def _grouping(self) -> csr_array:
+    def _flows_by_connection(self) -> csr_array:
         """1 if one of the `crossing` flows (column) belongs to a connection (row)."""
         numbers = np.unique(self.connections[self.crossing], return_inverse=True)[1]
         return csr_array((np.ones(len(numbers)), (numbers, np.arange(len(numbers)))))
@@ -51,8 +52,9 @@ class Candidates:
     def rows_with(self, changed: Mask) -> Indices:
         """Returns the parts (rows) with evidence that depends on the changed ones of the `crossing` flows."""
         # The evidence for hashed links depends on all flows of a connection.
-        of_same_connections = self._grouping.T @ (self._grouping @ changed)
-        return np.flatnonzero(self._crossing_membership @ of_same_connections)
+        changed_per_connection = self._flows_by_connection @ changed
+        in_changed_connection = self._flows_by_connection.T @ changed_per_connection
+        return np.flatnonzero(self._crossing_membership @ in_changed_connection)
 
     def totals(self, evidence: Values, rows: Indices) -> Values:
         """Returns the evidence for some parts (rows) and each hypothesis, from the evidence of the `crossing` flows.
@@ -63,10 +65,10 @@ class Candidates:
         totals_by_share = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
         hashed = [position for position, row in enumerate(rows) if FAMILIES[self.parts[row].family].is_hashed]
         if hashed:
-            is_crossed = (membership[hashed] @ self._grouping.T > 0).astype(np.float64)
+            is_crossed = (membership[hashed] @ self._flows_by_connection.T > 0).astype(np.float64)
             crossed_connections = np.flatnonzero(np.bincount(is_crossed.indices))
             is_crossed = is_crossed[:, crossed_connections]
-            evidence_of_connections = np.asarray(self._grouping[crossed_connections] @ evidence)
+            evidence_of_connections = np.asarray(self._flows_by_connection[crossed_connections] @ evidence)
             totals_by_share[0][hashed] = is_crossed @ evidence_of_connections  # the first share is 1
             odds = connection_odds(evidence_of_connections)
             for total, share in zip(totals_by_share[1:], LINK_SHARES[1:], strict=True):
@@ -159,9 +161,9 @@ class CandidateSelector:
         """
         self._observed, self._peers, self._counts = observed, peers, counts
         self._is_evidence = is_evidence
-        self._is_free = (observed.load == int(Load.SPARSE)) | (not peers.may_collide_at_full_load)
+        self._is_collision_free = (observed.load == int(Load.SPARSE)) | (not peers.may_collide_at_full_load)
         """True for each flow without collisions. Only such flows are evidence for hashed links."""
-        self._is_free_evidence = is_evidence & self._is_free
+        self._is_hashed_evidence = is_evidence & self._is_collision_free
 
     def select(self, is_slow: Mask, *, min_share: float, min_flows: int = 1) -> Candidates:
         """Returns the parts with enough slow flows, at most `_MAX_CANDIDATES` of them.
@@ -172,19 +174,19 @@ class CandidateSelector:
             min_flows: Minimum number of slow flows of a part.
         """
         slow = np.flatnonzero(self._is_evidence & is_slow)
-        found = [self._of_family(family, slow, min_share, min_flows) for family in range(len(FAMILIES))]
-        slow_flows: Values = np.sort(np.concatenate([one.slow_flows for one in found]))
-        limit = slow_flows[-_MAX_CANDIDATES] if len(slow_flows) > _MAX_CANDIDATES else 0.0
+        by_family = [self._of_family(family, slow, min_share, min_flows) for family in range(len(FAMILIES))]
+        slow_flows: Values = np.sort(np.concatenate([one.slow_flows for one in by_family]))
+        min_slow_flows = slow_flows[-_MAX_CANDIDATES] if len(slow_flows) > _MAX_CANDIDATES else 0.0
         parts: list[Part] = []
         rows, flows, penalty = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], []
-        for one in found:
-            kept = one.numbers[one.slow_flows >= limit]
-            if len(kept):
-                for family_rows, crossing in self._crossings(one.family, kept):
+        for one in by_family:
+            selected = one.numbers[one.slow_flows >= min_slow_flows]
+            if len(selected):
+                for family_rows, crossing in self._crossings(one.family, selected):
                     rows.append(family_rows + len(parts))
                     flows.append(crossing)
-                parts += [Part(one.family, int(number)) for number in kept]
-                penalty += [one.penalty] * len(kept)
+                parts += [Part(one.family, int(number)) for number in selected]
+                penalty += [one.penalty] * len(selected)
         row, column = np.concatenate(rows), np.concatenate(flows)
         membership = csr_array((np.ones(len(row)), (row, column)), shape=(len(parts), len(self._observed)))
         return Candidates(tuple(parts), membership, np.array(penalty), self._observed.connections)
@@ -192,14 +194,14 @@ class CandidateSelector:
     def _of_family(self, family: int, slow: Indices, min_share: float, min_flows: int) -> _FamilyCandidates:
         """Returns the candidates of a family. `slow`: the slow flows that are evidence."""
         is_hashed = FAMILIES[family].is_hashed
-        if is_hashed:
-            slow = slow[self._is_free[slow]]
+        is_evidence = self._is_hashed_evidence if is_hashed else self._is_evidence
+        slow = slow[is_evidence[slow]]
         columns = self._observed.paths.columns(family)
-        total = self._counts.count(self._observed, family, self._is_free_evidence if is_hashed else self._is_evidence)
+        total = self._counts.count(self._observed, family, is_evidence)
         slow_flows = count_per_part([column[slow] for column in columns], np.ones(len(slow)))
         numbers = np.flatnonzero(slow_flows >= min_flows)
         if is_hashed:
-            # At least half of the smallest share, and as many as are slow without a fault.
+            # At least half of the smallest share of a slow link, beyond the flows that are slow without a fault.
             min_slow_flows = LINK_SHARES[-1] / 2 * total.flows[numbers] + self._healthy_slow_flows(columns)[numbers]
         else:
             min_slow_flows = min_share * total.flows[numbers]
@@ -208,8 +210,8 @@ class CandidateSelector:
         return _FamilyCandidates(family, numbers, slow_flows[numbers], penalty)
 
     def _healthy_slow_flows(self, columns: Columns) -> Values:
-        """Returns the expected number of free flows of each part that are slow without a fault."""
-        flows = np.flatnonzero(self._is_free_evidence)
+        """Returns, for each part, the expected number of collision-free flows that are slow without a fault."""
+        flows = np.flatnonzero(self._is_hashed_evidence)
         slow_share_by_class = np.minimum(self._peers.slow_share, LINK_SHARES[-1] / 2)
         return count_per_part([column[flows] for column in columns], slow_share_by_class[self._observed.classes[flows]])
 
@@ -225,6 +227,6 @@ class CandidateSelector:
         for column in columns:
             is_crossing = is_selected[column]
             if FAMILIES[family].is_hashed:
-                is_crossing &= self._is_free
+                is_crossing &= self._is_collision_free
             flows = np.flatnonzero(is_crossing)
             yield np.searchsorted(numbers, column[flows]), flows

@@ -1,7 +1,7 @@
-"""Cluster model: nodes with GPUs and NICs, and the path of a flow.
+"""Cluster model: nodes with GPUs and NICs, from the description of a measuring program.
 
-GPUs and NICs of all nodes are numbered consecutively. A flow is a pair of GPU numbers, and its path is array indexing.
-An unknown rail or leaf is -1.
+GPUs and NICs of all nodes are numbered consecutively. A flow is a pair of GPU numbers. Arrays of the cluster give the
+NIC, node, rail and leaf of each number.
 """
 
 from collections import Counter
@@ -20,9 +20,9 @@ Mask = NDArray[np.bool_]
 _Value = TypeVar("_Value")
 
 UNKNOWN = -1
-"""Rail, leaf or NIC that the description does not state."""
+"""Number of a rail, leaf or NIC that the description does not state."""
 _MAX_NODE_GPUS, _MAX_GPUS, _MAX_RAIL = 1 << 10, 1 << 20, (1 << 16) - 1
-"""Bounds of a plausible description. Beyond them, the arrays of a search do not fit into memory."""
+"""Bounds of a plausible description. For a larger cluster, the arrays of a search do not fit into memory."""
 
 
 class NicDescription(Struct, frozen=True):
@@ -52,7 +52,7 @@ class NodeDescription(Struct, frozen=True):
 
 
 class Port(Struct, frozen=True):
-    """NICs of one node that carry the traffic of the same GPUs. No flow can tell them apart."""
+    """NICs of one node that carry the traffic of the same GPUs. No flow can tell these NICs apart."""
 
     name: str
     gpus: tuple[int, ...]
@@ -62,13 +62,16 @@ class Port(Struct, frozen=True):
 
 
 class Cluster:
-    """Nodes with consecutively numbered GPUs and ports (usually one NIC each)."""
+    """Nodes with consecutively numbered GPUs and ports.
+
+    A port is usually one NIC. Attributes with `nic` in the name count ports.
+    """
 
     def __init__(self, nodes: Sequence[NodeDescription]) -> None:
         """Numbers the parts of the nodes.
 
         Raises:
-            BusbwError: The description is empty or contradictory, or has no two GPUs to connect.
+            BusbwError: The description is empty or contradictory, or has fewer than two GPUs.
         """
         contradiction = next(_contradictions(nodes), None)
         if contradiction is not None:
@@ -103,12 +106,12 @@ class Cluster:
         )
         self.gpu_nic: Indices = np.full(len(self.gpu_node), UNKNOWN)
         for number, port in enumerate(self.nics):
-            first_of_node = self.first_gpu[self.nic_node[number]]
-            self.gpu_nic[first_of_node + np.array(port.gpus, dtype=np.int64)] = number
+            first_gpu = self.first_gpu[self.nic_node[number]]
+            self.gpu_nic[first_gpu + np.array(port.gpus, dtype=np.int64)] = number
 
     @property
     def lanes(self) -> Indices:
-        """Group of each NIC in which flows are planned: its rail. If the rail is unknown: its position in the node."""
+        """Lane of each NIC: its rail, or its position in the node if the rail is unknown. Most flows stay in a lane."""
         position = np.arange(len(self.nics)) - self.first_nic[self.nic_node]
         return np.where(self.nic_rail == UNKNOWN, position, self.nic_rail)
 
@@ -123,11 +126,12 @@ class Cluster:
 
 
 def _numbers(values: Sequence[int | None]) -> Indices:
+    """Returns the numbers as an array, with UNKNOWN for None."""
     return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)
 
 
 def _ports(node: NodeDescription) -> list[Port]:
-    """Joins the NICs of a node that carry the traffic of the same GPUs. A NIC without GPUs carries no flow."""
+    """Joins the NICs of a node that carry the traffic of the same GPUs. Omits NICs without GPUs: they carry no flow."""
     by_gpus: dict[tuple[int, ...], list[NicDescription]] = {}
     for nic in node.nics:
         if nic.gpus:
@@ -146,12 +150,12 @@ def _ports(node: NodeDescription) -> list[Port]:
 
 def _numa_nodes(nodes: Sequence[NodeDescription], ports: Sequence[Sequence[Port]]) -> list[tuple[int, int | None]]:
     """Returns the NUMA nodes that flows tell apart from their node and from their NICs."""
-    found: list[tuple[int, int | None]] = []
+    numa_nodes: list[tuple[int, int | None]] = []
     for node in range(len(nodes)):
-        counts = Counter(port.numa for port in ports[node])
-        if None not in counts and len(counts) > 1:
-            found += [(node, numa) for numa, count in counts.items() if count > 1]
-    return found
+        port_counts = Counter(port.numa for port in ports[node])
+        if None not in port_counts and len(port_counts) > 1:
+            numa_nodes += [(node, numa) for numa, count in port_counts.items() if count > 1]
+    return numa_nodes
 
 
 def _common(values: Sequence[_Value]) -> _Value | None:

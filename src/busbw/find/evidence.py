@@ -1,11 +1,11 @@
 """Evidence of each flow for a slow part on its path, as log likelihood ratios.
 
 A flow is as slow as the slowest part on its path. So the excess of a flow is the excess of this part plus noise. With a
-small probability the flow is slower without a fault: by a collision of hashed flows, or by traffic of another job.
+small probability, something other than a fault slows the flow: a collision of hashed flows, or traffic of another job.
 
 For each hypothesis about a part, the sum over its flows is the log of a likelihood ratio. The mean of these ratios over
-several hypotheses is an e-value: without a fault its expectation is at most 1, so it exceeds K with probability 1/K at
-most, even if the search evaluates the e-value repeatedly (Wang and Ramdas, arXiv 2009.02824).
+several hypotheses is an e-value: without a fault, its expectation is at most 1. So the probability that an e-value
+exceeds K is at most 1/K, even if the search evaluates it repeatedly (Wang and Ramdas, arXiv 2009.02824).
 """
 
 import numpy as np
@@ -20,13 +20,13 @@ _SLOWDOWNS = (1.08, 1.11, 1.15, 1.2, 1.25, 1.32, 1.4, 1.5, 1.65, 1.8, 2.0, 2.25,
 LEVELS: Values = np.array([*np.log(_SLOWDOWNS), *np.log([12.0, 20.0, 40.0]), DEAD_LEVEL])
 """Excess of the hypotheses about a part that is always slow."""
 _WIDE_SHARE, _WIDE_FACTOR = 0.05, 3.0
-"""Share of healthy flows with a larger noise, and factor of this noise. They make the model robust against outliers."""
+"""Share of healthy flows with a larger noise, and factor of this noise, so that outliers change the evidence little."""
 _TAIL_RATE = 1.5
 """Rate of the exponential distribution of the excess of flows that are slow without a fault."""
 _FLOOR = 1e-4
 """Density of an outlier of any size. It bounds the evidence of one flow."""
 _RELATIVE_NOISE = 0.12
-"""Noise of a slow flow relative to its excess: the hypotheses are discrete, and slow parts vary more."""
+"""Noise of a slow flow relative to its excess, because the hypotheses are discrete and slow parts vary more."""
 
 LINK_SHARES = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
 """Shares of connections that cross a slow one of several hashed links. A connection always crosses the same link."""
@@ -35,11 +35,16 @@ _MAX_LOG = 700.0
 """Largest log evidence of a connection, so that its exponential is finite."""
 
 _ALL_SLOW = 0.75
-"""Minimum probability that all iterations of a flow are slow, if the flow is slow as a whole. Otherwise more than half
-are slow."""
+"""Probability that all iterations are slow, if a flow is slow as a whole. The rest is spread over the counts above one
+half."""
+_COUNT_PRIOR, _COUNT_PRIOR_SHARE = 0.02, 1e-3
+"""Flows added to each bin of a histogram, so that no probability is zero: a constant, and a share of the mean bin."""
+_OUTLIER_SHARE = 0.05
+"""Share of flows of a part slow within each flow that behave like healthy flows. It bounds the evidence of one flow."""
 _SLOW_ITERATION_DEVIATIONS = 5.0
+"""An iteration is slow if its excess is more than this many times the noise, and more than `MIN_SLOW_ITERATION`."""
 MIN_SLOW_ITERATION = 0.1
-"""Excess, in log time, from which an iteration can count as slow."""
+"""Minimum excess, in log time, of a slow iteration."""
 SHARES = (0.04, 0.08, 0.14, 0.2, 0.3, 0.45, 0.7)
 """Shares of slow iterations or flows of the hypotheses about a part that is slow now and then."""
 
@@ -52,7 +57,7 @@ def log_density(excess: Values, level: Values, noise: Values, slow_share: Values
         level: Excess of the slowest part.
         noise: Standard deviation.
         slow_share: Share of flows that are slower without a fault.
-        tail: Density of the excess of such flows, if it is known and larger than the density of the model.
+        tail: Density of the excess of these slower flows. The model's own density is used if it is larger.
     """
     distance = excess - level
     width = np.sqrt(noise**2 + (_RELATIVE_NOISE * np.minimum(level, 1.0)) ** 2)
@@ -75,10 +80,11 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
         tail: For each flow, the density of its excess among these slow flows. 0: unknown.
     """
     unexplained_tail = np.where(explained > 0, 0.0, tail)
-    without = log_density(excess, explained, noise, slow_share, unexplained_tail)
+    without_part = log_density(excess, explained, noise, slow_share, unexplained_tail)
     evidence = np.empty((len(excess), len(LEVELS)))
     for column, level in enumerate(LEVELS):  # one by one, because arrays of one level fit into the processor cache
-        evidence[:, column] = log_density(excess, np.maximum(level, explained), noise, slow_share) - without
+        with_part = log_density(excess, np.maximum(level, explained), noise, slow_share)
+        evidence[:, column] = with_part - without_part
     return evidence
 
 
@@ -88,7 +94,7 @@ def connection_odds(evidence: Values) -> Values:
 
 
 def connection_evidence(odds: Values, share: float) -> Values:
-    """Returns the evidence of each connection for slow links that it crosses with a probability of `share`."""
+    """Returns the evidence of each connection for slow links, if it crosses one with a probability of `share`."""
     mixed = share * odds
     mixed += 1 - share
     return np.log(mixed, out=mixed)  # much faster than numpy.logaddexp
@@ -113,20 +119,21 @@ def intermittent_evidence(slow: Indices, classes: Indices, iterations: int) -> V
     counts = np.arange(iterations + 1)
     shares = np.array(SHARES)
     evidence = np.zeros((int(classes.max(initial=0)) + 1, len(counts), 2 * len(SHARES)))
-    # A flow that is slow as a whole is slow in almost all iterations.
-    upper_half = counts * 2 > iterations
-    whole = ((1 - _ALL_SLOW) * upper_half / max(upper_half.sum(), 1) + _ALL_SLOW * (counts == iterations))[:, None]
+    # A flow that is slow as a whole is slow in more than half of its iterations, usually in all of them.
+    is_upper_half = counts * 2 > iterations
+    spread_over_upper_half = is_upper_half / max(is_upper_half.sum(), 1)
+    whole = ((1 - _ALL_SLOW) * spread_over_upper_half + _ALL_SLOW * (counts == iterations))[:, None]
     for class_number in np.unique(classes):
         slow_of_class = slow[classes == class_number]
         flows_by_count = np.bincount(slow_of_class, minlength=len(counts))
-        histogram = flows_by_count + 1e-3 * len(slow_of_class) / len(counts) + 0.02
+        histogram = flows_by_count + _COUNT_PRIOR_SHARE * len(slow_of_class) / len(counts) + _COUNT_PRIOR
         healthy = (histogram / histogram.sum())[:, None]
-        # The share within each flow adds to the slow iterations that a healthy flow has.
+        # The part makes a share of those iterations slow that would be fast in a healthy flow.
         within = np.zeros((len(counts), len(shares)))
-        for already in counts:
-            added = counts[: len(counts) - already]
-            within[already:] += healthy[already] * _binomial(added, iterations - already, shares)
-        shares_within = 0.95 * within + 0.05 * healthy
+        for healthy_count in counts:
+            added = counts[: len(counts) - healthy_count]
+            within[healthy_count:] += healthy[healthy_count] * _binomial(added, iterations - healthy_count, shares)
+        shares_within = (1 - _OUTLIER_SHARE) * within + _OUTLIER_SHARE * healthy
         shares_of_flows = (1 - shares) * healthy + shares * whole
         evidence[class_number] = np.log(np.hstack([shares_within, shares_of_flows]) / healthy)
     return evidence

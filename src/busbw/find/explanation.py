@@ -37,9 +37,15 @@ SUSPECT_SCORE = -1.0
 _MAX_PARTS = 24
 """Findings after which the search gives up: the assumption that few parts are slow is wrong."""
 _MAX_SUSPECTS, _MAX_RIVALS = 64, 8
+"""Maximum number of suspects of a search, and of rivals of one part. They bound the time and the output."""
 _MIN_SHARED_SUPPORT, _MAX_RIVAL_DISTANCE = 0.5, 20.0
-"""Share of the supporting flows of a part that also cross a rival, and difference of log evidence of both."""
+"""Minimum share of the supporting flows of a part that also cross a rival, and maximum difference of their scores."""
 _PASSES = 2
+"""The second pass compares the flows with peers that no culprit of the first pass slows."""
+_MIN_SUPPORT = 1.0
+"""Log evidence above which a flow supports a part."""
+_MIN_INTERMITTENT_SHARE, _MIN_INTERMITTENT_FLOWS = 0.06, 2
+"""Minimum share and minimum number of supporting flows of a part that is slow now and then."""
 
 ScoredPart = tuple[Part, float]
 """A part and its score: log e-value, less the log number of parts that could have been accused."""
@@ -64,7 +70,11 @@ class Culprit:
     """Share of slow iterations, if the part is slow now and then. None if it is always slow."""
 
     def confidence(self, synonyms: Sequence[Part]) -> float:
-        """Returns the probability of this part or its synonyms, among all parts that would explain its flows."""
+        """Returns the probability that this part or a synonym is slow, among all parts that would explain its flows.
+
+        Args:
+            synonyms: Parts that no flow tells apart from this part (`is_synonym`).
+        """
         log_odds_of_others = [
             score - self.score
             for part, score in self.rivals
@@ -108,7 +118,8 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
 
     Args:
         observed: The flows.
-        counts: Numbers of flows from an earlier call with the first of these flows, which are updated. None: no call.
+        counts: Numbers of flows from an earlier call with the first of these flows. This call updates the numbers.
+            None: there was no earlier call.
     """
     counts = counts or CrossingCounts()
     explained = np.zeros(len(observed))
@@ -121,13 +132,13 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
             break  # another pass would compare with the same peers
         explained = persistent.explained(culprits)
     intermittent = _IntermittentModel(observed, peers, explained, counts)
-    more, more_suspects = _find_culprits(intermittent)
+    intermittent_culprits, intermittent_suspects = _find_culprits(intermittent)
     return Explanation(
-        culprits=(*culprits, *more),
-        suspects=_best_first([*suspects, *more_suspects]),
+        culprits=(*culprits, *intermittent_culprits),
+        suspects=_best_first([*suspects, *intermittent_suspects]),
         peers=peers,
         excess=excess,
-        explained=np.maximum(explained, intermittent.explained(more)),
+        explained=np.maximum(explained, intermittent.explained(intermittent_culprits)),
     )
 
 
@@ -150,7 +161,7 @@ class _PersistentModel:
         self._selector = CandidateSelector(observed, peers, self._is_usable, counts)
 
     def candidates(self) -> Candidates:
-        """Returns parts with slow flows: at least half of them, except for hashed links."""
+        """Returns the parts with at least half of their flows slow. Hashed links need a smaller share."""
         limit = np.maximum(2 * self._peers.noise[self._classes], MIN_SLOW)
         return self._selector.select(self._excess > limit, min_share=0.5)
 
@@ -177,22 +188,23 @@ class _PersistentModel:
             explained: Excess that the other culprits explain, for each flow.
             hypothesis: Most likely hypothesis: a column of `Candidates.totals`.
         """
-        share_number, level = divmod(hypothesis, len(LEVELS))
+        share_number, level_number = divmod(hypothesis, len(LEVELS))
         share = LINK_SHARES[share_number]
         slowed = np.flatnonzero(flows_of(part, self._observed.paths))
         if share < 1:
-            # A connection crosses the slow link if that is more probable than not.
+            # A connection counts as slowed if it crosses the slow link with a probability of more than one half.
             connections, connection_of_flow = np.unique(self._observed.connections[flows], return_inverse=True)
-            evidence_of_connection = np.bincount(connection_of_flow, self.evidence(flows, explained)[:, level])
+            evidence_of_connection = np.bincount(connection_of_flow, self.evidence(flows, explained)[:, level_number])
             is_slowed = evidence_of_connection > np.log(1 / share - 1)
             slowed = slowed[np.isin(self._observed.connections[slowed], connections[is_slowed])]
             flows = np.intersect1d(flows, slowed)
         # Flows that another part slows more say nothing about the speed of this part.
-        own = flows[explained[flows] < LEVELS[level]]
+        own = flows[explained[flows] < LEVELS[level_number]]
         if not len(own):
             return None
         unexplained = np.median(self._excess[own] - explained[own])
-        if unexplained < (HUB_TOLERANCE if part.needs_hub else np.log(MIN_SLOWDOWN)):
+        min_unexplained = HUB_TOLERANCE if part.needs_hub else np.log(MIN_SLOWDOWN)
+        if unexplained < min_unexplained:
             return None
         return Culprit(
             part=part,
@@ -217,36 +229,40 @@ class _IntermittentModel(_PersistentModel):
     def __init__(self, observed: Observations, peers: Peers, explained: Values, counts: CrossingCounts) -> None:
         super().__init__(observed, peers, peers.excess, counts)
         self._limit = slow_iteration_limit(np.maximum(_iteration_noise(observed), peers.noise)[self._classes])
-        self._slow = (observed.iterations > (peers.reference + explained + self._limit)[:, None]).sum(axis=1)
-        self._total = (~np.isnan(observed.iterations)).sum(axis=1)
-        iterations = int(self._total.max(initial=0))
-        is_complete = (self._total == iterations) & (self._total > 0)
+        """Excess from which an iteration of each flow is slow."""
+        is_slow_iteration = observed.iterations > (peers.reference + explained + self._limit)[:, None]
+        self._slow_counts = is_slow_iteration.sum(axis=1)
+        self._iteration_counts = (~np.isnan(observed.iterations)).sum(axis=1)
+        iterations = int(self._iteration_counts.max(initial=0))
+        is_complete = (self._iteration_counts == iterations) & (self._iteration_counts > 0)
         self._is_compared = (explained == 0) & is_complete & self._is_usable
         compared = np.flatnonzero(self._is_compared)
         # Flows of a class with equally many slow iterations have the same evidence.
-        self._evidence_by_count = intermittent_evidence(self._slow[compared], self._classes[compared], iterations)
+        self._evidence_by_count = intermittent_evidence(
+            self._slow_counts[compared], self._classes[compared], iterations
+        )
 
     def candidates(self) -> Candidates:
         """Returns parts with several flows that support an intermittent fault."""
         compared = np.flatnonzero(self._is_compared)
         best_by_count = self._evidence_by_count.max(axis=2)
         supports = np.zeros(len(self._observed), dtype=bool)
-        supports[compared] = best_by_count[self._classes[compared], self._slow[compared]] > 1.0
-        return self._selector.select(supports, min_share=0.06, min_flows=2)
+        supports[compared] = best_by_count[self._classes[compared], self._slow_counts[compared]] > _MIN_SUPPORT
+        return self._selector.select(supports, min_share=_MIN_INTERMITTENT_SHARE, min_flows=_MIN_INTERMITTENT_FLOWS)
 
     def evidence(self, flows: Indices, explained: Values) -> Values:
         evidence = np.zeros((len(flows), self._evidence_by_count.shape[2]))
         has_evidence = self._is_compared[flows] & (explained[flows] == 0)
         compared = flows[has_evidence]
-        evidence[has_evidence] = self._evidence_by_count[self._classes[compared], self._slow[compared]]
+        evidence[has_evidence] = self._evidence_by_count[self._classes[compared], self._slow_counts[compared]]
         return evidence
 
     def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
-        free = flows[(explained[flows] == 0) & self._is_usable[flows]]
-        total = int(self._total[free].sum())
-        iteration_excess = self._observed.iterations[free] - self._peers.reference[free, None]
-        slow_excess = iteration_excess[iteration_excess > self._limit[free, None]]
-        if not total or not len(slow_excess):
+        unexplained = flows[(explained[flows] == 0) & self._is_usable[flows]]
+        iteration_count = int(self._iteration_counts[unexplained].sum())
+        iteration_excess = self._observed.iterations[unexplained] - self._peers.reference[unexplained, None]
+        slow_excess = iteration_excess[iteration_excess > self._limit[unexplained, None]]
+        if not iteration_count or not len(slow_excess):
             return None
         return Culprit(
             part=part,
@@ -254,7 +270,7 @@ class _IntermittentModel(_PersistentModel):
             rivals=(),
             excess=float(np.median(slow_excess)),
             flows=np.flatnonzero(flows_of(part, self._observed.paths)),
-            share=float(self._slow[free].sum()) / total,
+            share=float(self._slow_counts[unexplained].sum()) / iteration_count,
         )
 
 
@@ -285,7 +301,8 @@ class _GreedySearch:
 
     def __init__(self, candidates: Candidates, model: _PersistentModel) -> None:
         self._candidates, self._model = candidates, model
-        self._threshold = float(np.log(len(FAMILIES) / FALSE_ACCUSATION))
+        self._min_score = float(np.log(len(FAMILIES) / FALSE_ACCUSATION))
+        """Score from which a part is a culprit. The bound on false accusations is divided by the number of families."""
         self._explained = np.zeros(candidates.membership.shape[1])
         self._evidence = model.evidence(candidates.crossing, self._explained)
         self._totals = candidates.totals(self._evidence, np.arange(len(candidates.parts)))
@@ -297,9 +314,9 @@ class _GreedySearch:
         is_allowed = np.ones(len(parts), dtype=bool)
         culprits: list[Culprit] = []
         while True:
-            scores = np.where(is_allowed, self._explain(culprits), -np.inf)
+            scores = np.where(is_allowed, self._scores_without(culprits), -np.inf)
             best = int(np.argmax(scores))
-            if scores[best] < self._threshold or len(culprits) >= _MAX_PARTS:
+            if scores[best] < self._min_score or len(culprits) >= _MAX_PARTS:
                 break
             is_allowed[best] = False
             hypothesis = int(np.argmax(self._totals[best]))
@@ -307,12 +324,15 @@ class _GreedySearch:
             if culprit is not None:
                 culprits.append(replace(culprit, score=float(scores[best]), rivals=self._rivals(best, scores)))
         culprits = self._without_superfluous(culprits)
-        scores = np.where(is_allowed, self._explain(culprits), -np.inf)
+        scores = np.where(is_allowed, self._scores_without(culprits), -np.inf)
         best_rows = np.argsort(-scores)[:_MAX_SUSPECTS]
         return culprits, [(parts[row], float(scores[row])) for row in best_rows if scores[row] > SUSPECT_SCORE]
 
-    def _explain(self, culprits: Iterable[Culprit]) -> Values:
-        """Returns the scores of all parts if the culprits explain their flows. Computes only the scores that change."""
+    def _scores_without(self, culprits: Iterable[Culprit]) -> Values:
+        """Returns the scores of all parts from the excess that the culprits do not explain.
+
+        Computes only the scores that changed since the last call.
+        """
         candidates, explained = self._candidates, self._model.explained(culprits)
         changed = (explained != self._explained)[candidates.crossing]
         self._explained = explained
@@ -327,22 +347,23 @@ class _GreedySearch:
         """Returns the other parts that share most of the evidence of the best part."""
         candidates, flows = self._candidates, self._candidates.flows(best)
         supports = np.zeros(candidates.membership.shape[1])
-        supports[flows] = self._model.evidence(flows, self._explained).max(axis=1) > 1
+        supports[flows] = self._model.evidence(flows, self._explained).max(axis=1) > _MIN_SUPPORT
         shared_flows = candidates.membership @ supports
-        is_rival = shared_flows >= _MIN_SHARED_SUPPORT * supports.sum()
-        is_rival &= scores > scores[best] - _MAX_RIVAL_DISTANCE
+        shares_support = shared_flows >= _MIN_SHARED_SUPPORT * supports.sum()
+        is_rival = shares_support & (scores > scores[best] - _MAX_RIVAL_DISTANCE)
         is_rival[best] = False
         rivals = [(candidates.parts[row], float(scores[row])) for row in np.flatnonzero(is_rival)]
         return _best_first(rivals)[:_MAX_RIVALS]
 
     def _without_superfluous(self, culprits: list[Culprit]) -> list[Culprit]:
         """Removes each culprit with flows that the other culprits explain. The culprit found first is tried first."""
-        kept = culprits
+        remaining = culprits
         for culprit in culprits:
-            others = [one for one in kept if one is not culprit]
+            others = [one for one in remaining if one is not culprit]
             if not others:
                 break
             row = self._candidates.parts.index(culprit.part)
-            if self._explain(others)[row] < self._threshold:
-                kept = others
-        return kept
+            is_superfluous = self._scores_without(others)[row] < self._min_score
+            if is_superfluous:
+                remaining = others
+        return remaining

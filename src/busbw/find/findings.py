@@ -45,7 +45,7 @@ class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
     cause: str | None = None
     """Likely cause that the flows or the NUMA nodes of the hardware suggest. None: no cause is known."""
     same_as: tuple[NamedPart, ...] = ()
-    """Other parts with the same flows. For example, a rail with one leaf switch has the flows of this switch."""
+    """Other parts with the same flows. For example, a rail and its only leaf switch have the same flows."""
     says: str
     """The finding in one sentence."""
 
@@ -62,7 +62,7 @@ class UndecidedParts(Struct, frozen=True, kw_only=True):
     """The candidates. Empty if the typical flow is slow, or if too few parts were measured for a comparison."""
     slowdown: float | None
     says: str
-    """The measurement that decides."""
+    """The open question, and the measurement that answers it."""
 
 
 def make_findings(
@@ -71,20 +71,20 @@ def make_findings(
     """Returns the slow parts, the slowest first, and the parts that could not be told apart."""
     findings: list[Finding] = []
     undecided: list[UndecidedParts] = []
-    shared = [culprit for culprit in explanation.culprits if culprit.part.kind == "nic" and culprit.part.is_between]
-    undecided += [_shared_port(culprit, observed, cluster) for culprit in shared]
-    ports = [port for culprit in shared for port in ports_of(culprit.part, cluster)]
-    shared_hardware = {part.hardware for part in (*ports, *(culprit.part for culprit in shared))}
-    loaded_leaves = {int(cluster.nic_leaf[port.number]) for port in ports}
+    nic_pairs = [culprit for culprit in explanation.culprits if culprit.part.kind == "nic" and culprit.part.is_between]
+    undecided += [_undecided_nics(culprit, observed, cluster) for culprit in nic_pairs]
+    nics = [nic for culprit in nic_pairs for nic in ports_of(culprit.part, cluster)]
+    undecided_hardware = {part.hardware for part in (*nics, *(culprit.part for culprit in nic_pairs))}
+    leaves_of_pairs = {int(cluster.nic_leaf[nic.number]) for nic in nics}
     culprits_by_hardware: dict[object, list[Culprit]] = {}
     for culprit in explanation.culprits:
         culprits_by_hardware.setdefault(culprit.part.hardware, []).append(culprit)
     for hardware, group in culprits_by_hardware.items():
         culprit = group[0]
-        if hardware in shared_hardware:
+        if hardware in undecided_hardware:
             continue
-        if culprit.part.kind in ("uplink", "leaf") and culprit.part.number in loaded_leaves:
-            continue  # the additional traffic of the shared port loads the uplinks of its leaf
+        if culprit.part.kind in ("uplink", "leaf") and culprit.part.number in leaves_of_pairs:
+            continue  # the traffic of both NICs through one port loads the uplinks of its leaf
         rivals: dict[object, Part] = {}
         for part in culprit.close_rivals:
             rivals.setdefault(part.hardware, part)
@@ -110,11 +110,13 @@ def lost_findings(lost: Mapping[int, str], cluster: Cluster, lost_nodes: Mapping
         findings.append(_lost_finding(part, f"{part.text} cannot take part; {reason}"))
     for node in dict.fromkeys(int(cluster.gpu_node[gpu]) for gpu in sorted(lost)):
         gpus = [gpu for gpu in sorted(lost) if cluster.gpu_node[gpu] == node]
-        is_whole = len(gpus) == cluster.node_gpus[node]
         name = cluster.nodes[node].name
-        for gpu in gpus[:1] if is_whole else gpus:
-            local = None if is_whole else cluster.gpu_name(gpu)[1]
-            part = NamedPart(kind="node" if is_whole else "gpu", node=name, gpu=local)
+        if len(gpus) == cluster.node_gpus[node]:
+            part = NamedPart(kind="node", node=name)
+            findings.append(_lost_finding(part, f"{part.text} does not answer; {lost[gpus[0]]}"))
+            continue
+        for gpu in gpus:
+            part = NamedPart(kind="gpu", node=name, gpu=cluster.gpu_name(gpu)[1])
             findings.append(_lost_finding(part, f"{part.text} does not answer; {lost[gpu]}"))
     return findings
 
@@ -144,24 +146,24 @@ def answers(findings: Sequence[Finding], undecided: Sequence[UndecidedParts]) ->
     return [*slow, *open_questions]
 
 
-def _shared_port(culprit: Culprit, observed: Observations, cluster: Cluster) -> UndecidedParts:
-    """Returns the two NICs of a culprit, which are slow together, and those of its rivals.
+def _undecided_nics(culprit: Culprit, observed: Observations, cluster: Cluster) -> UndecidedParts:
+    """Returns the two NICs of a culprit, which are slow together, and the NICs of its rivals.
 
-    If one of both NICs was also busy alone, and fast, one port carries the traffic of both. Otherwise both may be slow.
+    If one of both NICs was also busy alone, one port carries the traffic of both. Otherwise both may be slow.
     """
     pairs = [culprit.part, *(part for part in culprit.close_rivals if part.kind == "nic" and part.is_between)]
-    named = [[name_part(part, cluster) for part in ports_of(pair, cluster)] for pair in pairs]
-    names = ", or ".join(" and ".join(part.text for part in ports) for ports in named)
+    named = [[name_part(nic, cluster) for nic in ports_of(pair, cluster)] for pair in pairs]
+    names = ", or ".join(" and ".join(nic.text for nic in nics) for nics in named)
     slowdown = round(float(np.exp(culprit.excess)), 3)
-    crosses_one = np.logical_or.reduce([flows_of(port, observed.paths) for port in ports_of(culprit.part, cluster)])
-    was_one_alone = bool((crosses_one & ~flows_of(culprit.part, observed.paths)).any())
+    crosses_a_nic = np.logical_or.reduce([flows_of(nic, observed.paths) for nic in ports_of(culprit.part, cluster)])
+    was_one_alone = bool((crosses_a_nic & ~flows_of(culprit.part, observed.paths)).any())
     reason = (
         "only if both are busy, so one carries the traffic of both"
         if was_one_alone
         else "and always busy together: both are slow, or one carries the traffic of both"
     )
     return UndecidedParts(
-        between=tuple(part for ports in named for part in ports),
+        between=tuple(nic for nics in named for nic in nics),
         slowdown=slowdown,
         says=f"{names} are slow by {slowdown:.2f} {reason}. "
         "Read the link state of these ports to see which one has failed.",
@@ -171,18 +173,20 @@ def _shared_port(culprit: Culprit, observed: Observations, cluster: Cluster) -> 
 def _finding(
     group: list[Culprit], synonyms: list[Part], observed: Observations, explanation: Explanation, cluster: Cluster
 ) -> Finding:
-    """Returns the finding of a part. `group`: the culprits of its hardware, one for each direction."""
+    """Returns the finding for one piece of hardware. `group`: its culprits, one for each slow direction."""
     worst = max(group, key=lambda culprit: culprit.excess)
     crossing = np.logical_or.reduce([flows_of(culprit.part, observed.paths) for culprit in group])
     is_slowed = np.isin(np.arange(len(observed)), np.concatenate([culprit.flows for culprit in group]))
     has_one_direction = len({culprit.part.direction for culprit in group}) == 1 and not worst.has_open_direction
     named = name_part(worst.part if has_one_direction else in_both_directions(worst.part), cluster)
-    is_slow = explanation.excess > max(_FULL_SPEED_EXCESS, worst.excess / 2)
-    if worst.share is not None:
+    is_intermittent = worst.share is not None
+    if is_intermittent:
         is_slow = _has_slow_iterations(observed, explanation)
+    else:
+        is_slow = explanation.excess > max(_FULL_SPEED_EXCESS, worst.excess / 2)
     support = is_slowed & is_slow & is_evidence(observed, explanation.peers)
     low = high = None
-    if not worst.is_dead and worst.share is None and support.any():
+    if not worst.is_dead and not is_intermittent and support.any():
         low, high = (round(float(one), 3) for one in np.exp(np.quantile(explanation.excess[support], [0.1, 0.9])))
     finding = Finding(
         **asdict(named),
@@ -193,9 +197,9 @@ def _finding(
         flows=int(support.sum()),
         exonerating_flows=_exonerating(observed, explanation, crossing, support),
         dead=worst.is_dead,
-        intermittent=worst.share is not None,
+        intermittent=is_intermittent,
         slow_share=None if worst.share is None else round(worst.share, 3),
-        cause=_BAD_PORTS if worst.part.needs_hub else _far_gpu(worst.part, cluster),
+        cause=_BAD_PORTS if worst.part.needs_hub else _far_gpu_cause(worst.part, cluster),
         same_as=tuple(name_part(part, cluster) for part in synonyms),
         says="",
     )
@@ -203,8 +207,8 @@ def _finding(
     return replace(finding, says=_sentence(finding, on_some=some_are_fast, needs_hub=worst.part.needs_hub))
 
 
-def _far_gpu(part: Part, cluster: Cluster) -> str | None:
-    """Returns the cause if the part is a NIC on another NUMA node than one of its GPUs, otherwise None."""
+def _far_gpu_cause(part: Part, cluster: Cluster) -> str | None:
+    """Returns the cause of a NIC that is on another NUMA node than one of its GPUs. None for other parts."""
     if part.kind != "nic" or part.is_between:
         return None
     nic = cluster.nics[part.number]
@@ -231,9 +235,9 @@ def _exonerating(observed: Observations, explanation: Explanation, crossing: Mas
     """Returns the number of fast flows that use a GPU of the supporting flows, but do not cross the part."""
     paths = observed.paths
     gpus = np.unique(np.concatenate([paths.source[support], paths.target[support]]))
-    touches = np.isin(paths.source, gpus) | np.isin(paths.target, gpus)
+    uses_gpu = np.isin(paths.source, gpus) | np.isin(paths.target, gpus)
     is_fast = ~paths.is_hub & (explanation.excess < _FULL_SPEED_EXCESS)  # hubs do not show the full speed of a part
-    return int((touches & ~crossing & is_fast).sum())
+    return int((uses_gpu & ~crossing & is_fast).sum())
 
 
 def _sentence(finding: Finding, *, on_some: bool, needs_hub: bool) -> str:
@@ -247,30 +251,30 @@ def _sentence(finding: Finding, *, on_some: bool, needs_hub: bool) -> str:
     support = count_text(finding.flows, "flow supports it", "flows support it")
     exonerated = count_text(finding.exonerating_flows, "flow exonerates", "flows exonerate")
     evidence = f"confidence {finding.confidence_text}, {support}, {exonerated} the other parts on their paths"
-    speed = _effect(finding, finding.slowdown)
+    effect = _effect(finding, finding.slowdown)
     if needs_hub:
-        speed += " with several GPUs of the node at once"
+        effect += " with several GPUs of the node at once"
     if finding.slowdown is None:
-        return f"{finding.text} {speed}; {evidence}"
+        return f"{finding.text} {effect}; {evidence}"
     if finding.slow_share is not None:
         verb = "are" if finding.is_plural else "is"
-        speed = f"{verb} slow in {finding.slow_share:.0%} of the iterations, then {speed}"
+        effect = f"{verb} slow in {finding.slow_share:.0%} of the iterations, then {effect}"
     elif finding.slowdown_low is not None:
-        speed += f" (10-90 %: {finding.slowdown_low:.2f} to {finding.slowdown_high:.2f})"
+        effect += f" (10-90 %: {finding.slowdown_low:.2f} to {finding.slowdown_high:.2f})"
     if on_some:
-        speed += " on some connections"
-    return f"{finding.text} {speed}; {evidence}"
+        effect += " on some connections"
+    return f"{finding.text} {effect}; {evidence}"
 
 
 def _effect(part: NamedPart, slowdown: float | None) -> str:
     """Returns the effect of a part, as the predicate of a sentence about it."""
-    ending, owner = ("", "their") if part.is_plural else ("s", "its")
+    verb_ending, owner = ("", "their") if part.is_plural else ("s", "its")
     if slowdown is None:
-        return f"transfer{ending} nothing"
-    return f"take{ending} {slowdown:.2f} times the time of {owner} peers"
+        return f"transfer{verb_ending} nothing"
+    return f"take{verb_ending} {slowdown:.2f} times the time of {owner} peers"
 
 
-_DECIDING: dict[frozenset[Kind], str] = {
+_DECIDING_MEASUREMENT: dict[frozenset[Kind], str] = {
     frozenset({"gpu", "nic"}): "Send from the same GPU through another NIC, and from another GPU through this NIC.",
     frozenset({"nic", "numa"}): "Measure the other NICs of the NUMA node, one at a time.",
     frozenset({"nic", "node"}): "Measure the other NICs of the node, one at a time.",
@@ -282,13 +286,14 @@ _DECIDING: dict[frozenset[Kind], str] = {
     frozenset({"uplink"}): "Measure flows to a third leaf, with one flow per leaf.",
     frozenset({"uplink", "leaf"}): "Measure flows within the leaf switch.",
 }
-"""Measurement that tells the kinds apart."""
+"""Measurement that tells parts of these kinds apart."""
 
 
 def _undecided(parts: list[Part], culprit: Culprit, cluster: Cluster) -> UndecidedParts:
+    """Returns the culprit and its rivals, with the measurement that tells them apart."""
     between = tuple(dict.fromkeys(name_part(part, cluster) for part in parts))
     kinds: frozenset[Kind] = frozenset(part.kind for part in between)
-    step = _DECIDING.get(kinds, "Measure flows that cross only one of these parts.")
+    step = _DECIDING_MEASUREMENT.get(kinds, "Measure flows that cross only one of these parts.")
     slowdown = None if culprit.is_dead else round(float(np.exp(culprit.excess)), 3)
     names = " or ".join(part.text for part in between)
     return UndecidedParts(between=between, slowdown=slowdown, says=f"{names} {_effect(between[-1], slowdown)}. {step}")

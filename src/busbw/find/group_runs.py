@@ -33,19 +33,19 @@ _FALSE_SUSPICION = 0.05
 _QN = 2.2219
 """Ratio of the standard deviation of normal noise to the first quartile of the absolute differences between pairs.
 
-Up to half of the runs may be slow (Rousseeuw and Croux, J. Am. Stat. Assoc. 88, 1993)."""
+The estimate stays correct if up to half of the runs are slow (Rousseeuw and Croux, J. Am. Stat. Assoc. 88, 1993)."""
 _MAX_PAIR_DISTANCE = 15
-"""For this quartile, each run is paired with at most so many runs that follow it. All pairs would be too many."""
+"""Each run is paired with at most this many runs that follow it. All pairs would be too many."""
 _MIN_NOISE = 0.004
 """Minimum noise of a run, in log time. Few equal times could otherwise give a noise of 0."""
 _MIN_OWN_NOISE_RUNS = 20
 """Minimum number of runs of a configuration with its own noise. Smaller configurations have the noise of all runs."""
 _SLOW_DEVIATIONS = 4.0
-"""A run is slow if its excess is more than so many times its noise, and more than `MIN_SLOW`."""
+"""A run is slow if its excess is more than this many times its noise, and more than `MIN_SLOW`."""
 _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.01, 0.5
 """Bounds of the share of runs that are slow without a slow node."""
 _PRIOR_RUNS = 4.0
-"""The estimate of this share adds so many runs with the share `_MIN_SLOW_SHARE`, for the case of few runs."""
+"""The estimate of this share adds this many runs with the share `_MIN_SLOW_SHARE`, because there may be few runs."""
 _TAIL_WIDTH = 0.05
 """Width, in log time, of the kernel for the density of the excess of slow runs without a node."""
 _SHARES: Values = np.array([*SHARES, 0.85])
@@ -55,7 +55,7 @@ _MAX_FAST_SHARE = 0.15
 _MIN_SHARED = 0.5
 """Minimum share of the slow runs of a node with a second node, so that the second node could explain the slow runs."""
 _ALSO_ALONE, _ONLY_WITH_OTHERS = 0, 1
-"""Rows of `_evidence`: the node is slow also in runs of this node alone, or only in runs with other nodes."""
+"""Rows of `_evidence`: the node is slow even in runs of this node alone, or only in runs with other nodes."""
 
 
 class GroupRun(Struct, frozen=True, kw_only=True):
@@ -69,21 +69,22 @@ class GroupRun(Struct, frozen=True, kw_only=True):
 
 
 class GroupRuns:
-    """Runs as arrays. Time is in log microseconds relative to the other runs of the configuration."""
+    """Runs as arrays."""
 
     def __init__(self, runs: Sequence[GroupRun]) -> None:
         configurations = dict.fromkeys(run.configuration for run in runs)
         numbers = {configuration: number for number, configuration in enumerate(configurations)}
-        self.classes: Indices = np.array([numbers[run.configuration] for run in runs], dtype=np.int64)
-        """Number of the configuration of each run."""
-        self.by_class = [np.flatnonzero(self.classes == number) for number in numbers.values()]
-        """Runs of each configuration."""
+        self.configuration_numbers: Indices = np.array([numbers[run.configuration] for run in runs], dtype=np.int64)
+        """Number of the configuration, for each run."""
+        self.by_configuration = [np.flatnonzero(self.configuration_numbers == number) for number in numbers.values()]
+        """Positions of the runs of each configuration."""
         levels = np.full(len(runs), np.nan)
-        for of_class in self.by_class:
-            levels[of_class] = _relative_times([runs[int(run)].times_us for run in of_class])
+        for same_runs in self.by_configuration:
+            levels[same_runs] = _relative_times([runs[int(run)].times_us for run in same_runs])
         self.is_compared: Mask = ~np.isnan(levels)
         """True for each run with enough comparable runs."""
         self.levels: Values = np.where(self.is_compared, levels, 0.0)
+        """Log time of each run relative to its configuration. 0 for a run that is not compared."""
         self.has_several_nodes: Mask = np.array([len(run.nodes) > 1 for run in runs], dtype=bool)
         self.nodes = tuple(sorted({node for run in runs for node in run.nodes}))
         has_node: Mask = np.array([[node in run.nodes for run in runs] for node in self.nodes], dtype=bool)
@@ -91,9 +92,9 @@ class GroupRuns:
         """True for each node (row) and each compared run with this node (column)."""
         self.usable: Mask = self.has_node.copy()
         """As `has_node`, without the runs of configurations that have too few runs without the node."""
-        for of_class in self.by_class:
-            others = self.is_compared[of_class].sum() - self.has_node[:, of_class].sum(axis=1)
-            self.usable[np.ix_(others < _MIN_OTHERS, of_class)] = False
+        for same_runs in self.by_configuration:
+            other_counts = self.is_compared[same_runs].sum() - self.has_node[:, same_runs].sum(axis=1)
+            self.usable[np.ix_(other_counts < _MIN_OTHERS, same_runs)] = False
 
 
 def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Values:
@@ -101,65 +102,69 @@ def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Val
 
     A run is judged at the sizes of the plateau of its configuration, because bandwidth limits these sizes.
     """
-    times: dict[tuple[Hashable, int], list[float]] = {}
+    log_times: dict[tuple[Hashable, int], list[float]] = {}
     for run in runs:
         for point, time_us in run.items():
-            times.setdefault(point, []).append(np.log(time_us))
-    medians = {point: float(np.median(values)) for point, values in times.items() if len(values) >= MIN_RUNS}
-    curves: dict[Hashable, list[tuple[int, float]]] = {}
-    for (series, size), level in medians.items():
-        curves.setdefault(series, []).append((size, size / np.exp(level)))
-    starts = {series: find_plateau_start(curve) or 0 for series, curve in curves.items()}
-    judged = {(series, size): level for (series, size), level in medians.items() if size >= starts[series]}
-    differences: list[list[float]] = []
-    for run in runs:
-        differences.append([float(np.log(run[point]) - level) for point, level in judged.items() if point in run])
-    relative = np.array([np.median(values) if values else np.nan for values in differences])
-    return relative if np.isfinite(relative).sum() >= MIN_RUNS else np.full(len(runs), np.nan)
+            log_times.setdefault(point, []).append(np.log(time_us))
+    medians = {point: float(np.median(values)) for point, values in log_times.items() if len(values) >= MIN_RUNS}
+    speed_curves: dict[Hashable, list[tuple[int, float]]] = {}
+    for (series, size), median in medians.items():
+        speed_curves.setdefault(series, []).append((size, size / np.exp(median)))
+    plateau_starts = {series: find_plateau_start(curve) or 0 for series, curve in speed_curves.items()}
+    plateau = {(series, size): median for (series, size), median in medians.items() if size >= plateau_starts[series]}
+    relative = np.full(len(runs), np.nan)
+    for number, run in enumerate(runs):
+        differences = [np.log(run[point]) - median for point, median in plateau.items() if point in run]
+        if differences:
+            relative[number] = np.median(differences)
+    has_enough_runs = np.isfinite(relative).sum() >= MIN_RUNS
+    return relative if has_enough_runs else np.full(len(runs), np.nan)
 
 
 class RunComparison:
     """Excess of each run over the healthy runs of its configuration, and the noise of each run."""
 
     def __init__(self, runs: GroupRuns, explained: Values, node: int | None = None) -> None:
-        """Compares all runs with the runs that no slow node explains.
+        """Compares all runs with the others: the runs that no known slow node slows.
 
         Args:
             runs: The runs.
             explained: Excess of each run that slow nodes explain.
-            node: Node in question. The comparison is with the runs without this node. None: with all runs.
+            node: Node in question. The others are then only runs without this node. None: no node is in question.
         """
         self.is_other: Mask = runs.is_compared & (explained < MIN_SLOW)
-        """True for each run that the runs are compared with."""
+        """True for each of the others."""
         if node is not None:
             self.is_other &= ~runs.has_node[node]
-        others_by_class = [of_class[self.is_other[of_class]] for of_class in runs.by_class]
-        noise = [_first_noise([runs.levels[others] for others in others_by_class])] * len(others_by_class)
+        others_by_configuration = [same_runs[self.is_other[same_runs]] for same_runs in runs.by_configuration]
+        first_noise = _first_noise([runs.levels[others] for others in others_by_configuration])
+        noise = [first_noise] * len(others_by_configuration)
         self.excess: Values = np.zeros(len(runs.levels))
         all_others = np.flatnonzero(self.is_other)
-        for _ in range(2):  # the second time with a better noise
-            for number, (of_class, others) in enumerate(zip(runs.by_class, others_by_class, strict=True)):
+        for _ in range(2):  # the second pass starts with the noise of the first one
+            for number, others in enumerate(others_by_configuration):
                 if len(others):
-                    self.excess[of_class] = runs.levels[of_class] - healthy_level(runs.levels[others], noise[number])
-            for number, others in enumerate(others_by_class):
+                    same_runs = runs.by_configuration[number]
+                    self.excess[same_runs] = runs.levels[same_runs] - healthy_level(runs.levels[others], noise[number])
+            for number, others in enumerate(others_by_configuration):
                 noise_runs = others if len(others) >= _MIN_OWN_NOISE_RUNS else all_others
                 noise[number] = healthy_spread(self.excess[noise_runs], noise[number])
-        run_noise = np.maximum(noise, _MIN_NOISE)[runs.classes]
+        run_noise = np.maximum(noise, _MIN_NOISE)[runs.configuration_numbers]
         self.is_slow: Mask = runs.is_compared & (self.excess > np.maximum(_SLOW_DEVIATIONS * run_noise, MIN_SLOW))
         # The healthy level is a median of the other runs. The fewer the runs, the larger its own error.
-        counts = np.array([max(len(others), 1) for others in others_by_class])
-        self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / counts[runs.classes])
+        counts = np.array([max(len(others), 1) for others in others_by_configuration])
+        self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / counts[runs.configuration_numbers])
         slow_others = (self.is_slow & self.is_other).sum()
-        expected_share = (slow_others + _PRIOR_RUNS * _MIN_SLOW_SHARE) / (self.is_other.sum() + _PRIOR_RUNS)
-        self.slow_share = float(np.clip(expected_share, _MIN_SLOW_SHARE, _MAX_SLOW_SHARE))
-        """Share of the runs that are slow although no slow node explains their excess."""
+        estimated_share = (slow_others + _PRIOR_RUNS * _MIN_SLOW_SHARE) / (self.is_other.sum() + _PRIOR_RUNS)
+        self.slow_share = float(np.clip(estimated_share, _MIN_SLOW_SHARE, _MAX_SLOW_SHARE))
+        """Estimated share of slow runs among the others."""
 
 
-def _first_noise(levels_by_class: Sequence[Values]) -> float:
+def _first_noise(levels_by_configuration: Sequence[Values]) -> float:
     """Returns an estimate of the noise that needs no healthy level."""
     differences = [
         np.abs(levels[distance:] - levels[:-distance])
-        for levels in levels_by_class
+        for levels in levels_by_configuration
         for distance in range(1, min(_MAX_PAIR_DISTANCE + 1, len(levels)))
     ]
     return max(_QN * float(np.quantile(np.concatenate([np.zeros(1), *differences]), 0.25)), _MIN_NOISE)
@@ -188,7 +193,7 @@ def find_slow_nodes(runs: GroupRuns) -> RunSearch:
     while len(examined) < len(runs.nodes):
         evidence = [_evidence(runs, node, explained) for node in range(len(runs.nodes))]
         # The mean of the likelihood ratios of all hypotheses is an e-value (see `busbw.find.evidence`).
-        log_e_values = np.array([logsumexp(of_node) - np.log(of_node.size) for of_node in evidence])
+        log_e_values = np.array([logsumexp(ratios) - np.log(ratios.size) for ratios in evidence])
         scores = log_e_values - np.log(len(evidence))
         scores[examined] = -np.inf
         best = int(np.argmax(scores))
@@ -198,10 +203,11 @@ def find_slow_nodes(runs: GroupRuns) -> RunSearch:
         examined.append(best)
         if slow.excess < np.log(MIN_SLOWDOWN):
             continue
-        shared = runs.has_node[:, slow.is_support].mean(axis=1)
-        is_rival = (shared >= _MIN_SHARED) & (scores > scores[best] - UNDECIDED_MARGIN)
-        if not slow.is_persistent:  # nodes may be slow only together
-            is_rival |= (shared == 1) & (scores > min_suspect_score)
+        shared_support = runs.has_node[:, slow.is_support].mean(axis=1)
+        is_rival = (shared_support >= _MIN_SHARED) & (scores > scores[best] - UNDECIDED_MARGIN)
+        if not slow.is_persistent:
+            # Perhaps two nodes are slow only together. So a suspect in every slow run is a rival too.
+            is_rival |= (shared_support == 1) & (scores > min_suspect_score)
         is_rival[examined] = False
         rivals = sorted(np.flatnonzero(is_rival).tolist(), key=lambda node: -scores[node])
         examined += rivals
@@ -214,7 +220,7 @@ def find_slow_nodes(runs: GroupRuns) -> RunSearch:
 
 
 def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
-    """Returns the evidence of the runs of a node for each hypothesis about it.
+    """Returns the evidence of the runs of a node for each hypothesis about this node.
 
     Rows:
         `_ALSO_ALONE`: The node can be slow in all of its runs, also in runs of this node alone.
@@ -242,9 +248,11 @@ def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
     )
     ratios = np.where(compared.is_slow[own, None], _SHARES / healthy_share, (1 - _SHARES) / (1 - healthy_share))
     intermittent = np.where(explained[own, None] < MIN_SLOW, np.log(ratios), 0.0)
-    evidence = np.hstack([persistent, intermittent])
-    rows = {_ALSO_ALONE: evidence, _ONLY_WITH_OTHERS: evidence[runs.has_several_nodes[own]]}
-    return np.stack([rows[row].sum(axis=0) for row in sorted(rows)])
+    evidence_by_run = np.hstack([persistent, intermittent])
+    evidence = np.empty((2, evidence_by_run.shape[1]))
+    evidence[_ALSO_ALONE] = evidence_by_run.sum(axis=0)
+    evidence[_ONLY_WITH_OTHERS] = evidence_by_run[runs.has_several_nodes[own]].sum(axis=0)
+    return evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,7 +261,7 @@ class _SlowNode:
 
     compared: RunComparison
     can_be_slowed: Mask
-    """True for each usable run of the node; without its runs alone, if the node is slow only with other nodes."""
+    """True for each usable run of the node. If the node is slow only with other nodes: false for its runs alone."""
     is_support: Mask
     """True for each slow run that supports the finding of this node."""
     excess: float
@@ -275,10 +283,12 @@ def _slow_node(runs: GroupRuns, node: int, evidence: Values, explained: Values) 
     if row == _ONLY_WITH_OTHERS:
         can_be_slowed = can_be_slowed & runs.has_several_nodes
     is_unexplained = can_be_slowed & (explained < MIN_SLOW)
-    excess = float(np.median(compared.excess[is_unexplained if is_unexplained.any() else can_be_slowed]))
+    is_typical = is_unexplained if is_unexplained.any() else can_be_slowed
+    excess = float(np.median(compared.excess[is_typical]))
     is_support = can_be_slowed & (compared.excess > excess / 2)
     is_mostly_slow = is_support.sum() >= (1 - _MAX_FAST_SHARE) * can_be_slowed.sum()
-    is_persistent = bool(hypothesis < len(LEVELS) and is_mostly_slow)
+    is_always_slow_hypothesis = hypothesis < len(LEVELS)
+    is_persistent = bool(is_always_slow_hypothesis and is_mostly_slow)
     if not is_persistent:
         is_support = is_unexplained & compared.is_slow
         excess = float(np.median(compared.excess[is_support])) if is_support.any() else 0.0
@@ -293,9 +303,10 @@ def _slow_node(runs: GroupRuns, node: int, evidence: Values, explained: Values) 
 
 def _finding(slow: _SlowNode, node: int, confidence: float, runs: GroupRuns) -> Finding:
     low, high = np.exp(np.quantile(slow.compared.excess[slow.is_support], [0.1, 0.9]))
-    companions = runs.has_node[:, slow.is_support].any(axis=1) & (np.arange(len(runs.nodes)) != node)
-    exonerating = int((runs.has_node[companions].any(axis=0) & ~slow.compared.is_slow & ~slow.can_be_slowed).sum())
-    count, run_count = int(slow.is_support.sum()), int(slow.can_be_slowed.sum())
+    is_companion = runs.has_node[:, slow.is_support].any(axis=1) & (np.arange(len(runs.nodes)) != node)
+    is_fast_without_node = ~slow.compared.is_slow & ~slow.can_be_slowed
+    exonerating = int((runs.has_node[is_companion].any(axis=0) & is_fast_without_node).sum())
+    slow_count, run_count = int(slow.is_support.sum()), int(slow.can_be_slowed.sum())
     speed = f"{np.exp(slow.excess):.2f} times the time of comparable runs (10-90 %: {low:.2f} to {high:.2f})"
     exonerated = count_text(exonerating, "fast run exonerates", "fast runs exonerate")
     return Finding(
@@ -305,28 +316,28 @@ def _finding(slow: _SlowNode, node: int, confidence: float, runs: GroupRuns) -> 
         slowdown_low=round(float(low), 3),
         slowdown_high=round(float(high), 3),
         confidence=min(round(confidence, 4), MAX_CONFIDENCE),
-        flows=count,
+        flows=slow_count,
         exonerating_flows=exonerating,
         intermittent=not slow.is_persistent,
-        slow_share=None if slow.is_persistent else round(count / run_count, 3),
-        says=f"runs with node {runs.nodes[node]} take {speed}; {count:,} of {count_text(run_count, 'run')} with "
+        slow_share=None if slow.is_persistent else round(slow_count / run_count, 3),
+        says=f"runs with node {runs.nodes[node]} take {speed}; {slow_count:,} of {count_text(run_count, 'run')} with "
         f"it are slow, confidence {min(np.floor(confidence * 1000) / 10, 99.9)} %, {exonerated} "
         "the other nodes of these runs",
     )
 
 
 def _undecided(slow: _SlowNode, nodes: list[int], runs: GroupRuns) -> UndecidedParts:
-    """Returns the nodes. The text requests the runs that decide: each of the nodes with a node of many fast runs."""
-    fast = (runs.has_node & ~slow.compared.is_slow & ~slow.can_be_slowed).sum(axis=1)
-    partner = runs.nodes[int(np.argmax(fast))]
+    """Returns the nodes with a text that requests the deciding runs: each node with a partner of many fast runs."""
+    fast_runs = (runs.has_node & ~slow.compared.is_slow & ~slow.can_be_slowed).sum(axis=1)
+    partner = runs.nodes[int(np.argmax(fast_runs))]
     names = [runs.nodes[node] for node in nodes]
+    next_runs = "each of them without the others" if len(names) > 1 else "it again"
     return UndecidedParts(
         between=tuple(NamedPart(kind="node", node=name) for name in names),
         slowdown=round(float(np.exp(slow.excess)), 3),
         says=f"{count_text(int(slow.is_support.sum()), 'slow run')} with node {' or '.join(names)}, "
         f"{np.exp(slow.excess):.2f} times the time of comparable runs. "
-        f"Run {'each of them without the others' if len(names) > 1 else 'it again'}, with node {partner}, "
-        f"which is in {count_text(int(fast.max()), 'fast run')}.",
+        f"Run {next_runs}, with node {partner}, which is in {count_text(int(fast_runs.max()), 'fast run')}.",
     )
 
 

@@ -13,7 +13,7 @@ def join_pairs(parts: Iterable[Indices]) -> Indices:
 
 
 def circle_count(items: int) -> int:
-    """Returns the number of matchings in which every pair of items occurs exactly once."""
+    """Returns the number of successive matchings of `circle_matching` in which every pair occurs exactly once."""
     return 0 if items < 2 else items - 1 + items % 2
 
 
@@ -43,11 +43,12 @@ def matching_between(groups: Sequence[Indices], turn: int) -> Indices:
     shift grows after every pair of groups has occurred.
     """
     cycle = max(circle_count(len(groups)), 1)
+    shift = turn // cycle
     pairs = []
     for left, right in circle_matching(np.arange(len(groups)), turn % cycle):
         first, second = groups[left], groups[right]
         size = min(len(first), len(second))
-        shifted = np.roll(second, -(turn // cycle))
+        shifted = np.roll(second, -shift)
         pairs.append(np.stack([first[:size], shifted[:size]], axis=1))
     return join_pairs(pairs)
 
@@ -62,11 +63,11 @@ def light_matching(groups: Sequence[Indices], turn: int, count: int) -> Indices:
     pairs = []
     for left, right in circle_matching(np.arange(len(groups)), turn % cycle):
         first, second = groups[left], groups[right]
-        kept = min(count, len(first), len(second))
-        for direction in range(2):
-            start = (2 * (turn // cycle) + direction) * kept
-            positions = (start + np.arange(kept)) % len(first)
-            shift = start // len(first)  # grows after all items of the first group have been used
+        size = min(count, len(first), len(second))
+        for is_reversed in (False, True):
+            used = (2 * (turn // cycle) + is_reversed) * size
+            positions = (used + np.arange(size)) % len(first)
+            shift = used // len(first)  # grows after all items of the first group have been used
             forward = np.stack([first[positions], second[(positions + shift) % len(second)]], axis=1)
-            pairs.append(forward[:, ::-1] if direction else forward)
+            pairs.append(forward[:, ::-1] if is_reversed else forward)
     return join_pairs(pairs)

@@ -1,7 +1,7 @@
 """Names of parts: the fields of `busbw find --json`, and text for people."""
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from busbw.find.cluster import Cluster
 from busbw.find.parts import Direction, Kind, Part, gpus_of, nodes_of
@@ -31,7 +31,7 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     nic: str | None = None
     gpu: int | None = None
     gpus: tuple[int, ...] | None = None
-    """Two GPUs of a pair of NVLinks, or one GPU with all its NVLinks."""
+    """NVLinks: the two GPUs that they join, or one GPU with all its NVLinks. NIC: its GPUs, if it serves several."""
     rail: int | None = None
     leaf: str | None = None
     direction: Direction | None = None
@@ -45,8 +45,7 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         if self.kind == "pair" and self.nodes and self.direction == "send":
             return f"network from {self.nodes[0]} to {self.nodes[1]}"
-        is_all_links = self.kind == "nvlink" and len(self.gpus or ()) == 1
-        template = "NVLinks of GPU {gpu_pair} of {node}" if is_all_links else _TEXTS[self.kind]
+        template = "NVLinks of GPU {gpu_pair} of {node}" if self._is_all_nvlinks else _TEXTS[self.kind]
         served = self.gpus or (() if self.gpu is None else (self.gpu,))
         text = template.format(
             **asdict(self),
@@ -60,7 +59,12 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_plural(self) -> bool:
         """True if the text is a plural noun."""
-        return self.kind in ("numa", "uplink") or (self.kind == "nvlink" and len(self.gpus or ()) == 1)
+        return self.kind in ("numa", "uplink") or self._is_all_nvlinks
+
+    @property
+    def _is_all_nvlinks(self) -> bool:
+        """True if the part is all NVLinks of one GPU."""
+        return self.kind == "nvlink" and len(self.gpus or ()) == 1
 
 
 def name_part(part: Part, cluster: Cluster) -> NamedPart:
@@ -71,16 +75,18 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
             node, local = cluster.gpu_name(number)
             return NamedPart(kind="gpu", node=node, gpu=local)
         case "nvlink":
-            names = [cluster.gpu_name(one) for one in (gpus_of(part, cluster) if part.is_between else (number,))]
+            ends = gpus_of(part, cluster) if part.is_between else (number,)
+            names = [cluster.gpu_name(gpu) for gpu in ends]
             one_way = None if direction == "both" else direction
             return NamedPart(kind="nvlink", node=names[0][0], gpus=tuple(gpu for _, gpu in names), direction=one_way)
         case "nic":
             if part.is_between:
                 raise ValueError("two NICs have two names")
             port, node = cluster.nics[number], cluster.nodes[int(cluster.nic_node[number])].name
-            gpu, gpus = (None, port.gpus) if len(port.gpus) > 1 else (port.gpus[0], None)
-            rail = port.rail
-            return NamedPart(kind="nic", node=node, nic=port.name, gpu=gpu, gpus=gpus, rail=rail, direction=direction)
+            named = NamedPart(kind="nic", node=node, nic=port.name, rail=port.rail, direction=direction)
+            if len(port.gpus) > 1:
+                return replace(named, gpus=port.gpus)
+            return replace(named, gpu=port.gpus[0])
         case "numa":
             node_number, numa = cluster.numa_nodes[number]
             return NamedPart(kind="numa", node=cluster.nodes[node_number].name, numa=numa)
@@ -88,7 +94,7 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
             return NamedPart(kind="node", node=cluster.nodes[number].name, direction=direction)
         case "pair":
             first, second = (cluster.nodes[node].name for node in nodes_of(number, cluster))
-            # A pair has no own direction: one direction is sending, with the sender first.
+            # One direction of a pair is named as sending, with the sender first.
             nodes = (second, first) if direction == "receive" else (first, second)
             return NamedPart(kind="pair", nodes=nodes, direction="both" if direction == "both" else "send")
         case "rail":

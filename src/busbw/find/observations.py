@@ -14,9 +14,9 @@ from busbw.find.rounds import LOAD_CLASSES, Load, Round, load_class
 Values = NDArray[np.float64]
 
 _MIN_PAIRS = 8
-"""Minimum number of pairs of flows for the decision if the flows of a pair have a common time."""
+"""Minimum number of pairs of opposite flows for the decision if the flows of a pair have a common time."""
 _COUPLED_RATIO = 0.3
-"""Both flows of a pair have a common time if their difference is below this share of the difference between pairs."""
+"""The flows of a pair have a common time if their difference is below this share of the difference between pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class RoundResult:
     errors: Mapping[int, str]
     """Reason why a flow, by its position in the round, has no times."""
     took_s: float | None = None
-    """Duration of the round with the connections. None if unknown."""
+    """Duration of the round, including the start of its connections. None if unknown."""
     lost: Mapping[int, str] = field(default_factory=dict)
     """GPUs that no longer answer, now or since an earlier round, with the reason of each."""
     failure: str | None = None
@@ -42,7 +42,7 @@ class RoundResult:
 
 @dataclass(frozen=True, kw_only=True)
 class _RoundFlows:
-    """Flows of one round, with one flow for all flows of a hub."""
+    """Flows of one round. The flows of a hub are joined to one flow."""
 
     load: Load
     source: Indices
@@ -58,8 +58,8 @@ class _RoundFlows:
 class Observations:
     """All flows of a search as arrays. Time is in log microseconds per byte, so ratios are differences.
 
-    The flows of a hub are one entry with its total rate, from the hub to itself. So no slow partner is taken for the
-    hub, and their common time is one piece of evidence.
+    The flows of a hub are one entry with the total rate of the hub, from the hub to itself. So a slow partner does not
+    make the hub look slow, and the common time of these flows counts as evidence only once.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Observations:
             cluster: Cluster that was measured.
             rounds: Measured rounds.
             results: Result of each round.
-            earlier: Observations of the first of these rounds, which saves time.
+            earlier: Observations of the first of these rounds, which are reused to save time.
         """
         known = earlier._rounds if earlier else []
         new = zip(rounds[len(known) :], results[len(known) :], strict=True)
@@ -102,13 +102,13 @@ class Observations:
         self._couple()
 
     def _couple(self) -> None:
-        """Lets flows share their paths if both flows of a pair of GPUs always have the same time."""
+        """Marks opposite flows of two GPUs as coupled if both flows of such a pair always have the same time."""
         flows = np.arange(len(self))
         reply = self.paths.sent_by_targets()
         is_in_pair = (reply != UNKNOWN) & (reply[reply] == flows)
         has_times = ~self.is_dead & ~self.is_dead[reply]
         first = flows[is_in_pair & has_times & (flows < reply)]
-        first = first[np.argsort(self.classes[first], kind="stable")]
+        first = first[np.argsort(self.classes[first], kind="stable")]  # so that neighbors are comparable
         if len(first) < _MIN_PAIRS:
             return
         difference_in_pairs = np.median(np.abs(self.level[first] - self.level[reply[first]]))
@@ -144,8 +144,8 @@ class Observations:
     def classes(self) -> Indices:
         """Class of each flow, by the types of both GPUs, load, and locality: within a leaf or between leaves.
 
-        Flows of a class are alike. The number of a class is: pair of types * LOAD_CLASSES + `load_class`. Hubs with
-        different numbers of partners count as different types, because each partner may have its own links.
+        Flows of a class are comparable. The number of a class is: pair of types * LOAD_CLASSES + `load_class`.
+        Hubs with different numbers of partners count as different types, because each partner may have its own links.
         """
         cluster = self.paths.cluster
         source_type, target_type = cluster.gpu_type[self.paths.source], cluster.gpu_type[self.paths.target]
@@ -153,8 +153,8 @@ class Observations:
         pairs_of_types = lower * len(cluster.gpu_types) + higher
         max_partners = int(self._partners.max(initial=0))
         pairs_and_partners = pairs_of_types * (max_partners + 1) + self._partners
-        without_gaps = np.unique(pairs_and_partners, return_inverse=True)[1]
-        return np.asarray(without_gaps * LOAD_CLASSES + load_class(self.load, is_across=self.paths.is_across))
+        consecutive_numbers = np.unique(pairs_and_partners, return_inverse=True)[1]
+        return np.asarray(consecutive_numbers * LOAD_CLASSES + load_class(self.load, is_across=self.paths.is_across))
 
 
 def _make_round_flows(one: Round, result: RoundResult) -> _RoundFlows:
@@ -179,26 +179,26 @@ def _make_round_flows(one: Round, result: RoundResult) -> _RoundFlows:
 
 
 def _join_flows_of_hubs(one: Round, result: RoundResult) -> tuple[Round, RoundResult, Indices]:
-    """Returns a round with one flow from each hub to itself, its result, and the number of joined flows of each.
+    """Returns a round with one flow from each hub to itself, its result, and the number of joined flows of each hub.
 
-    A round without hubs is unchanged, with zeros. A hub with a failed flow is left out: the other flows then shared its
-    rate for an unknown time, and rounds of disjoint pairs show what failed.
+    A round without hubs is unchanged, and its numbers are 0. A hub with a failed flow is left out: the remaining flows
+    shared its rate for an unknown time. Rounds of disjoint pairs show what failed.
     """
     if not one.load.has_hubs:
         return one, result, np.zeros(len(one.source), dtype=np.int64)
     no_flow = np.empty(0, dtype=np.int64)
-    kept, times, partners = [no_flow], [result.times_us[:0]], [no_flow]
+    complete_hubs, times, partners = [no_flow], [result.times_us[:0]], [no_flow]
     flows_by_hub = np.argsort(one.hub, kind="stable")
     hubs, counts = np.unique(one.hub, return_counts=True)
     for count in np.unique(counts):
         has_count = np.repeat(counts == count, counts)
         flows = flows_by_hub[has_count].reshape(-1, count)  # row: hub
         is_complete = ~result.is_dead[flows].any(axis=1)
-        kept.append(hubs[counts == count][is_complete])
+        complete_hubs.append(hubs[counts == count][is_complete])
         ordered_times = np.sort(result.times_us[flows[is_complete]], axis=1)
-        # The lower median: fewer than half of the flows are slow because of their partner.
+        # The lower median, because fewer than half of the flows are slow due to their partner.
         times.append(ordered_times[:, (count - 1) // 2])
-        partners.append(np.full(len(kept[-1]), count))
-    hub = np.concatenate(kept)
+        partners.append(np.full(len(complete_hubs[-1]), count))
+    hub = np.concatenate(complete_hubs)
     joined_result = replace(result, times_us=np.concatenate(times), errors={})
     return replace(one, source=hub, target=hub), joined_result, np.concatenate(partners)

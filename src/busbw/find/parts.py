@@ -27,7 +27,7 @@ class FlowPaths:
     coupled: Indices | None = None
     """For each flow, a second flow that ends at the same time, because one kernel receives and sends. UNKNOWN: no flow.
 
-    The time of a flow then includes the path of the second flow. None if each flow has its own time.
+    The time of a coupled flow includes the path of the second flow. None if each flow has its own time.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class FlowPaths:
         Args:
             cluster: Cluster that was measured.
             source: GPU that sends each flow.
-            target: GPU that receives it. A flow from a GPU to itself is the total of its flows as a hub.
+            target: GPU that receives each flow. A flow from a GPU to itself is the total of its flows as a hub.
             round_number: Round of each flow.
             receives: True for each hub that receives. The other hubs send.
         """
@@ -54,8 +54,8 @@ class FlowPaths:
         self.source_nic = np.where(self.is_network, cluster.gpu_nic[source], UNKNOWN)
         self.target_nic = np.where(self.is_network, cluster.gpu_nic[target], UNKNOWN)
         # A leaf with one NIC is no part of its own: no flow tells the leaf and the NIC apart.
-        _, nic_leaves, leaf_sizes = np.unique(cluster.nic_leaf, return_inverse=True, return_counts=True)
-        shared_leaf = np.where(leaf_sizes[nic_leaves] > 1, cluster.nic_leaf, UNKNOWN)
+        _, leaf_of_nic, nics_of_leaf = np.unique(cluster.nic_leaf, return_inverse=True, return_counts=True)
+        shared_leaf = np.where(nics_of_leaf[leaf_of_nic] > 1, cluster.nic_leaf, UNKNOWN)
         self.shared_leaves: Columns = tuple(_values_at(nic, shared_leaf) for nic in self.nics)
         source_rail, target_rail = (_values_at(nic, cluster.nic_rail) for nic in self.nics)
         self.rail = np.where(source_rail == target_rail, source_rail, UNKNOWN)
@@ -91,7 +91,7 @@ class FlowPaths:
 
 def _values_at(numbers: Indices, values: Indices) -> Indices:
     """Returns the value of each number, or UNKNOWN for UNKNOWN."""
-    values_and_unknown = np.append(values, UNKNOWN)  # index UNKNOWN, -1, selects the last one
+    values_and_unknown = np.append(values, UNKNOWN)  # the index UNKNOWN, -1, selects the last entry
     return values_and_unknown[numbers]
 
 
@@ -108,24 +108,24 @@ class Family:
     needs_hub: bool = False
     """True if the part slows only a GPU that exchanges data with several GPUs of its node at once."""
     rarity: float = 0.0
-    """Log of the odds that a part of another kind is the cause, in addition to the log number of parts."""
+    """Log of the odds that a part of another kind is the cause. It adds to the penalty for the number of parts."""
 
     @property
     def is_hashed(self) -> bool:
-        """True if a part is several alike links, and each connection always crosses one of them.
+        """True if a part is several equal links, and a hash assigns each connection to one of these links.
 
-        Only flows without collisions are evidence then, because a collision slows several flows at once.
+        Only flows without collisions are then evidence, because a collision slows several flows at once.
         """
         return self.kind == "uplink"
 
 
 def _masked(mask: Mask, *columns: Indices) -> Columns:
-    """Returns the columns with UNKNOWN for the flows that are not in the mask."""
+    """Returns the columns with UNKNOWN for the flows outside of the mask."""
     return tuple(np.where(mask, column, UNKNOWN) for column in columns)
 
 
 def node_pair_numbers(paths: FlowPaths) -> Indices:
-    """Returns the number of the pair of nodes of each flow. `nodes_of` has the nodes of a number."""
+    """Returns the number of the pair of nodes of each flow. `nodes_of` is the inverse."""
     lower, higher = np.minimum(paths.source_node, paths.target_node), np.maximum(paths.source_node, paths.target_node)
     return lower * len(paths.cluster.nodes) + higher
 
@@ -141,10 +141,12 @@ def _node_pair(paths: FlowPaths, direction: Direction) -> Columns:
 
 
 def _gpu_pair(paths: FlowPaths) -> Columns:
+    """Pairs of GPUs of one node. `gpus_of` returns the GPUs of a number."""
     # The second GPU is numbered within the node, which keeps the numbers small.
     lower, higher = np.minimum(paths.source, paths.target), np.maximum(paths.source, paths.target)
     local = higher - paths.cluster.first_gpu[paths.target_node]
-    return _masked(~(paths.is_network | paths.is_hub), lower * int(paths.cluster.node_gpus.max()) + local)
+    is_between_gpus = ~(paths.is_network | paths.is_hub)
+    return _masked(is_between_gpus, lower * int(paths.cluster.node_gpus.max()) + local)
 
 
 def _leaf(paths: FlowPaths) -> Columns:
@@ -167,9 +169,9 @@ def _shared_port(paths: FlowPaths) -> Columns:
         for local in range(max_node_nics):
             other = first_of_node + local
             is_other_of_node = is_known & (other < end_of_node) & (other != nic)
-            is_shared = is_other_of_node & is_active[paths.round_number, other]
+            are_both_active = is_other_of_node & is_active[paths.round_number, other]
             lower, higher = np.minimum(nic, other), np.maximum(nic, other)
-            columns += _masked(is_shared, lower * max_node_nics + (higher - first_of_node))
+            columns += _masked(are_both_active, lower * max_node_nics + (higher - first_of_node))
     return tuple(columns)
 
 
@@ -247,14 +249,14 @@ def flows_of(part: Part, paths: FlowPaths) -> Mask:
 
 
 def is_synonym(part: Part, other: Part, cluster: Cluster) -> bool:
-    """True if no flow tells two parts of different kinds with the same flows apart.
+    """True if two parts with the same flows are of kinds that no flow can tell apart.
 
-    A rail and its only leaf switch are one switch. The flows of a GPU that reach no other node all cross its NVLinks.
+    A rail and its only leaf switch are one switch. If a GPU reaches no other node, all its flows cross its NVLinks.
     """
     kinds = {part.kind, other.kind}
     if kinds == {"gpu", "nvlink"}:
-        has_all_links = not any(one.is_between or one.needs_hub for one in (part, other))
-        return part.number == other.number and has_all_links and not cluster.reaches_other_nodes(part.number)
+        is_all_links = not any(one.is_between or one.needs_hub for one in (part, other))
+        return part.number == other.number and is_all_links and not cluster.reaches_other_nodes(part.number)
     return kinds == {"rail", "leaf"}
 
 
@@ -275,7 +277,7 @@ def gpus_of(part: Part, cluster: Cluster) -> tuple[int, int]:
 
 
 def ports_of(part: Part, cluster: Cluster) -> tuple[Part, Part]:
-    """Returns both NICs of a pair that could share one port."""
+    """Returns both NICs of a pair that could share one port, the lower number first."""
     lower, local = divmod(part.number, int(np.diff(cluster.first_nic).max()))
     family = _FAMILY_NUMBERS["nic", False, False, "both"]
     return Part(family, lower), Part(family, int(cluster.first_nic[cluster.nic_node[lower]]) + local)

@@ -4,7 +4,8 @@ Comparable flows have the same types of GPUs, load and locality (`Observations.c
 estimated from the flows of the round, which removes a drift that all flows share. The estimate assumes that at least a
 fifth of the flows of a class are healthy.
 
-Levels, excess and noise are in log time. The *excess* of a flow is its level less the level of its healthy peers.
+Levels, excess and noise are in log time. The *excess* of a flow is its level less the level of its healthy peers, its
+*reference*.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from busbw.statistics import NORMAL_MAD
 _MIN_FLOWS = 12
 """Minimum number of flows for a level of the round. Rounds with fewer flows use the level of the class."""
 _LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
+"""Quantiles of the levels of a class for the first estimates of level and noise. Slow flows change them little."""
 _LOW_DEVIATE = 0.84
 """Distance from the low quantile to the healthy level, in standard deviations, if all flows are healthy: -z(0.2).
 
@@ -32,6 +34,7 @@ If all flows are healthy, the distance is z(0.2) - z(0.05) = 0.80. If half of th
 z(0.4) - z(0.1) = 1.03.
 """
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
+"""Bounds of the estimated noise: few equal times could give 0, and many slow flows a too large value."""
 _COLLIDING_CLASSES = [int(load_class(load, is_across=True)) for load in (Load.BOTH, Load.LIGHT, Load.CROSS)]
 """Classes with several flows on the uplinks of a leaf, as numbers of `load_class`."""
 _MAX_LOAD_EXCESS = 0.1
@@ -45,15 +48,16 @@ _COLLISION_NOISE = 0.06
 _CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0
 """Deviation from the level in units of the noise: maximum of a healthy flow, and minimum of a slow flow."""
 _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.002, 0.5
-_BIN, _BINS = 0.06, 60
-"""Width and number of the bins in the histogram of the excess of slow flows."""
+"""Bounds of the estimated share of flows that are slow without a fault."""
+_BIN_WIDTH, _BIN_COUNT = 0.06, 60
+"""Width, in log time, and number of the bins in the histogram of the excess of slow flows."""
 MIN_SLOW = 0.05
 """Minimum excess of a slow flow."""
 HUB_TOLERANCE = 0.47
 """Maximum difference between a healthy hub and its peers: a factor of 1.6.
 
-NCCL distributes the flows of a hub over its channels unevenly. So the totals of the healthy hubs of a node with four
-H200 differ in each iteration by a factor of 1.28. With 16 channels, they differ by a factor of 1.48
+NCCL distributes the flows of a hub over its channels unevenly. In a node with four H200, the total rates of healthy
+hubs differ in each iteration by a factor of 1.28. With 16 channels, the factor is 1.48
 (bench/results/h200-x4-flows.md).
 """
 
@@ -79,24 +83,23 @@ class Peers:
     of a class that cannot collide.
     """
     is_tolerated: Mask
-    """True for each hub with a difference to its peers below HUB_TOLERANCE. The excess of such a hub is 0."""
+    """True for each hub that differs from its peers by less than HUB_TOLERANCE. The excess of such a hub is 0."""
 
     @property
     def is_usable(self) -> Mask:
-        """True for each class if a slow flow of the class is evidence of a slow part. True for classes without flows.
+        """True for each class if a slow flow in it is evidence of a slow part. True for classes without flows.
 
         A class with several flows on the uplinks of a leaf is usable if few of the flows collide and the uplinks do not
         limit all flows. Such a limit hides slow NICs.
         """
         gpu_types, load_classes = np.divmod(np.arange(len(self.noise)), LOAD_CLASSES)
         can_collide = np.isin(load_classes, _COLLIDING_CLASSES)
-        network_classes = [
-            load_class(load, is_across=is_across) for load in Load if not load.is_inside for is_across in (False, True)
-        ]
+        network_loads = [load for load in Load if not load.is_inside]
+        network_classes = [load_class(load, is_across=across) for load in network_loads for across in (False, True)]
         is_network = np.isin(load_classes, network_classes)
-        fastest = np.full(int(gpu_types.max(initial=0)) + 1, np.inf)  # by types of GPUs
-        np.minimum.at(fastest, gpu_types[is_network], self.level[is_network])
-        is_limited = np.isfinite(self.level) & (self.level > fastest[gpu_types] + _MAX_LOAD_EXCESS)
+        fastest_level = np.full(int(gpu_types.max(initial=0)) + 1, np.inf)  # by types of GPUs
+        np.minimum.at(fastest_level, gpu_types[is_network], self.level[is_network])
+        is_limited = np.isfinite(self.level) & (self.level > fastest_level[gpu_types] + _MAX_LOAD_EXCESS)
         collides_rarely = (self.noise < _COLLISION_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
         return np.asarray(~can_collide | (collides_rarely & ~is_limited))
 
@@ -104,12 +107,12 @@ class Peers:
     def may_collide_at_full_load(self) -> bool:
         """True if flows between leaves collide at full load. Also true before the first class with flows of this load.
 
-        Classes are ordered by load. A class without flows below the last class with flows counts as free of collisions.
+        The arrays end with the last class that has flows. An earlier class without flows counts as collision-free.
         """
         load_classes = np.arange(len(self.noise)) % LOAD_CLASSES
         is_full_load = load_classes == load_class(Load.BOTH, is_across=True)
-        is_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)
-        return not (is_full_load.any() and is_free[is_full_load].all())
+        is_collision_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)
+        return not (is_full_load.any() and is_collision_free[is_full_load].all())
 
 
 def compare_with_peers(observed: Observations, explained: Values) -> Peers:
@@ -127,23 +130,22 @@ def compare_with_peers(observed: Observations, explained: Values) -> Peers:
     is_candidate = ~observed.is_dead & (explained < MIN_SLOW)  # candidates for healthy flows
     for class_number in np.unique(classes):
         members = np.flatnonzero(classes == class_number)
-        usable = members[is_candidate[members]]
-        if not len(usable):
+        candidates = members[is_candidate[members]]
+        if not len(candidates):
             continue
         # Flows of suspects are measured again, and the repeated flows would outnumber the others in a small cluster.
-        first = usable[observed.is_first[usable]]
-        first = first if len(first) else usable
-        class_reference, noise[class_number] = _level_and_noise(observed.level[first], observed.round[first])
-        level[class_number] = class_reference
-        reference[members] = class_reference
+        first = candidates[observed.is_first[candidates]]
+        estimated_from = first if len(first) else candidates
+        class_level, class_noise = _level_and_noise(observed.level[estimated_from], observed.round[estimated_from])
+        level[class_number] = reference[members] = class_level
         for flows in _by_round(members, observed.round[members]):
-            healthy = flows[is_candidate[flows]]
-            if len(healthy) >= _MIN_FLOWS:
-                drift = healthy_level(observed.level[healthy], noise[class_number]) - class_reference
+            round_candidates = flows[is_candidate[flows]]
+            if len(round_candidates) >= _MIN_FLOWS:
+                drift = healthy_level(observed.level[round_candidates], class_noise) - class_level
                 # A larger difference is no drift: most flows of this round cross a suspect.
                 reference[flows] += drift if abs(drift) < _MAX_DRIFT else 0.0
-        excess = (observed.level - reference)[usable]
-        spread = healthy_spread(excess, noise[class_number])
+        excess = (observed.level - reference)[candidates]
+        spread = healthy_spread(excess, class_noise)
         noise[class_number] = np.clip(spread, _MIN_NOISE, _MAX_NOISE)
         is_slow = excess > max(_SLOW_DEVIATIONS * noise[class_number], MIN_SLOW)
         slow_share[class_number] = np.clip(is_slow.mean(), _MIN_SLOW_SHARE, _MAX_SLOW_SHARE)
@@ -164,14 +166,14 @@ def compare_with_peers(observed: Observations, explained: Values) -> Peers:
 def _slow_density(classes: Indices, excess: Values, is_candidate: Mask) -> Values:
     """Returns `Peers.slow_density`, from a histogram of the unexplained slow flows of each class."""
     density = np.zeros(len(excess))
-    bins = np.clip(excess / _BIN, 0, _BINS - 1).astype(np.int64)
+    bins = np.clip(excess / _BIN_WIDTH, 0, _BIN_COUNT - 1).astype(np.int64)
     can_collide = np.isin(classes % LOAD_CLASSES, _COLLIDING_CLASSES)
     for class_number in np.unique(classes[can_collide]):
         members = classes == class_number
         slow = bins[members & is_candidate & (excess > MIN_SLOW)]
         if len(slow):
-            smoothed_counts = np.convolve(np.bincount(slow, minlength=_BINS), [0.25, 0.5, 0.25], mode="same")
-            density_by_bin = smoothed_counts / smoothed_counts.sum() / _BIN
+            smoothed_counts = np.convolve(np.bincount(slow, minlength=_BIN_COUNT), [0.25, 0.5, 0.25], mode="same")
+            density_by_bin = smoothed_counts / smoothed_counts.sum() / _BIN_WIDTH
             density[members] = density_by_bin[bins[members]]
     return density
 
@@ -183,7 +185,7 @@ def _by_round(flows: Indices, rounds: Indices) -> list[Indices]:
 
 
 def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:
-    """Returns first estimates of a class from the low quantiles, because slow flows change the low quantiles little."""
+    """Returns the first estimates of level and noise of a class, from the low quantiles."""
     centered = levels.copy()
     level = np.quantile(levels, _LOW_QUANTILE)
     for flows in _by_round(np.arange(len(levels)), rounds):
@@ -196,9 +198,9 @@ def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:
 
 
 def healthy_level(levels: Values, noise: float) -> float:
-    """Returns the median of the healthy flows: the flows within _CLIP_DEVIATIONS of the level.
+    """Returns the median level of the healthy flows: the flows within _CLIP_DEVIATIONS of this median.
 
-    The first level comes from the low quantile. Each pass improves the level.
+    The first estimate comes from the low quantile. Each pass improves the estimate.
     """
     level = float(np.quantile(levels, _LOW_QUANTILE)) + _LOW_DEVIATE * noise
     ordered = np.sort(levels)  # one sort takes less time than several medians

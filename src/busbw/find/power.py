@@ -8,14 +8,15 @@ from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.evidence import LEVELS, log_density
 from busbw.find.explanation import SUSPECT_SCORE, Explanation, is_evidence
 from busbw.find.observations import Observations, Values
-from busbw.find.parts import FAMILIES, KINDS, Kind, count_per_part
+from busbw.find.parts import FAMILIES, KINDS, Family, Kind, count_per_part
 
 POWER_SLOWDOWN = 1.1
 """Slow-down for which the power is stated: time of a slow part relative to its peers."""
 _POINTS = 1604
-"""Points of the numeric integration over the excess of a flow."""
+"""Number of points of the numeric integration over the excess of a flow."""
 _MAX_SHARE = 0.8
-"""Maximum share of the flows of a class that cross a part with peers. The level of a class is near its low quantile."""
+"""Maximum share of the flows of a class that cross a part. More flows would determine the level of the class, which is
+estimated from its low quantile (`busbw.find.peers`)."""
 
 
 class KindPower(Struct, frozen=True, kw_only=True):
@@ -36,8 +37,8 @@ class KindPower(Struct, frozen=True, kw_only=True):
 def search_power(observed: Observations, explanation: Explanation) -> list[KindPower]:
     """Returns the power for each kind of part that the flows cross.
 
-    A part is found if its flows suffice to suspect it, because more rounds then follow. The evidence of one flow
-    against a slow part has a mean and a variance, which follow from the model of the noise.
+    A part counts as found if its flows suffice to suspect it, because more rounds then follow. The mean and variance of
+    the evidence of one flow follow from the model of the noise.
     """
     classes = observed.classes
     means, variances = evidence_moments(explanation.peers.noise, explanation.peers.slow_share)
@@ -45,11 +46,7 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
     is_informative = is_evidence(observed, explanation.peers) & ~observed.paths.is_hub
     powers = []
     for kind in KINDS:
-        # The widest family of a kind: both directions.
-        family = next(
-            one for one in FAMILIES if (one.kind, one.direction, one.is_between) == (kind, "both", kind == "nvlink")
-        )
-        columns = family.columns(observed.paths)
+        columns = _widest_family(kind).columns(observed.paths)
         flows = count_per_part(columns, is_informative.astype(np.float64))
         crossed = flows > 0
         if np.count_nonzero(crossed) < 2:
@@ -58,7 +55,6 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
         for class_number in np.unique(classes[is_informative]):
             members = is_informative & (classes == class_number)
             crossing = count_per_part(columns, members.astype(np.float64))
-            # If most flows of a class cross the part, they determine the level that they are compared with.
             has_peers = crossing <= _MAX_SHARE * np.count_nonzero(members)
             comparable = np.where(has_peers, crossing, 0.0)
             mean += means[class_number] * comparable
@@ -87,7 +83,7 @@ def kind_power(
         all_parts: Number of parts, with those that no flow crosses.
         flows: Number of flows of each part that a flow crosses. The next two arguments are for the same parts.
         mean: Mean of the sum of the evidence of these flows.
-        variance: Variance of this sum, which is approximately normal.
+        variance: Variance of this sum. The distribution of the sum is approximately normal.
         limit: Evidence from which a part is found.
     """
     chance = ndtr((mean - limit) / np.sqrt(np.maximum(variance, 1e-9)))
@@ -99,6 +95,12 @@ def kind_power(
         median_flows=int(np.median(flows)),
         found=float(np.median(chance)),
     )
+
+
+def _widest_family(kind: Kind) -> Family:
+    """Returns the family of a kind with both directions. For NVLink: the family of links between two GPUs."""
+    wanted = (kind, "both", kind == "nvlink")
+    return next(one for one in FAMILIES if (one.kind, one.direction, one.is_between) == wanted)
 
 
 def _part_count(kind: Kind, cluster: Cluster) -> int:
@@ -128,10 +130,9 @@ def evidence_moments(noise: Values, slow_share: Values) -> tuple[Values, Values]
     level = float(np.log(POWER_SLOWDOWN))
     means, variances = np.zeros(len(noise)), np.zeros(len(noise))
     for number, (width, share) in enumerate(zip(noise, slow_share, strict=True)):
-        excess = np.linspace(level - 5 * width - 0.3, level + 4, _POINTS)
-        with_fault, without_fault = (
-            log_density(excess, np.array(one), np.array(width), np.array(share)) for one in (level, 0.0)
-        )
+        excess = np.linspace(level - 5 * width - 0.3, level + 4, _POINTS)  # the densities outside are negligible
+        with_fault = log_density(excess, np.array(level), np.array(width), np.array(share))
+        without_fault = log_density(excess, np.array(0.0), np.array(width), np.array(share))
         evidence = with_fault - without_fault
         weight = np.exp(with_fault) / np.exp(with_fault).sum()
         means[number] = (weight * evidence).sum()

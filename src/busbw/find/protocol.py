@@ -1,6 +1,6 @@
 """Messages of protocol 1 between a search and a measuring program: one JSON object per line.
 
-Unknown fields are ignored. A missing field is unknown.
+Unknown fields are ignored. The value of a missing field is unknown.
 """
 
 import math
@@ -87,8 +87,10 @@ class MeasureAnswer(Struct, frozen=True, omit_defaults=True):
 _Answer = TypeVar("_Answer", ClusterAnswer, MeasureAnswer)
 
 
-CLUSTER_REQUEST, END_REQUEST = Request("cluster", protocol=PROTOCOL).line, Request("end").line
-"""Lines that ask for the description of the cluster, and that end the program."""
+CLUSTER_REQUEST = Request("cluster", protocol=PROTOCOL).line
+"""Line that asks for the description of the cluster."""
+END_REQUEST = Request("end").line
+"""Line that ends the program."""
 
 
 def measure_request(number: int, one_round: Round, iterations: int, cluster: Cluster) -> bytes:
@@ -121,10 +123,11 @@ def parse_cluster(line: bytes) -> tuple[Cluster, dict[int, str]]:
 def parse_result(line: bytes, number: int, flow_count: int, cluster: Cluster) -> RoundResult:
     """Returns the result of an answer to measurement `number`.
 
-    An error that names lost GPUs is the last result.
+    An answer with an error and lost GPUs is a result without times, the last one of a search (`RoundResult.failure`).
 
     Raises:
-        BusbwError: The answer is invalid, is of another measurement, is incomplete, or reports an error.
+        BusbwError: The answer is invalid, is of another measurement, is incomplete, or reports an error without lost
+            GPUs.
     """
     name = f"measurement {number}"
     answer = _decode(line, MeasureAnswer, name)
@@ -133,7 +136,7 @@ def parse_result(line: bytes, number: int, flow_count: int, cluster: Cluster) ->
         return RoundResult(times_us=np.full((flow_count, 1), np.nan), errors={}, lost=lost, failure=answer.error)
     _reject_error(answer.error)
     if answer.id != number:
-        other = "an answer without an id" if answer.id is None else f"measurement {answer.id}"
+        other = "a measurement without an id" if answer.id is None else f"measurement {answer.id}"
         raise BusbwError(f"the measuring program answered {other} instead of {name}", remedy="answer in order")
     if len(answer.flows) != flow_count:
         raise BusbwError(
@@ -144,8 +147,8 @@ def parse_result(line: bytes, number: int, flow_count: int, cluster: Cluster) ->
         raise BusbwError(
             f"{name} took {answer.took_s:g} s", remedy="answer with a duration of 0 or more seconds, or without one"
         )
-    width = max((len(flow.times_us) for flow in answer.flows), default=0)
-    times = np.full((flow_count, max(width, 1)), np.nan)
+    iterations = max((len(flow.times_us) for flow in answer.flows), default=0)
+    times = np.full((flow_count, max(iterations, 1)), np.nan)
     errors: dict[int, str] = {}
     for row, flow in enumerate(answer.flows):
         if flow.error is not None or not flow.times_us:
@@ -157,6 +160,7 @@ def parse_result(line: bytes, number: int, flow_count: int, cluster: Cluster) ->
 
 
 def _lost_gpus(gpus: Sequence[LostGpu], cluster: Cluster) -> dict[int, str]:
+    """Returns the reason of each lost GPU, by its number in the cluster."""
     return {_gpu_number(gpu, cluster): gpu.error for gpu in gpus}
 
 

@@ -1,7 +1,7 @@
 """Plans rounds over the NICs and GPUs of a cluster.
 
-Every rail uses another matching in the same round. The NICs of a node therefore have different partners, which tells
-the node from the pair, and the rails together measure many pairs.
+Every rail uses another matching in the same round. So the NICs of a node have partners on different nodes. This tells a
+slow node from a slow pair of nodes, and the rails together measure many pairs.
 """
 
 import math
@@ -16,7 +16,7 @@ from busbw.find.matchings import circle_count, circle_matching, join_pairs, ligh
 from busbw.find.rounds import HUB_GPUS, Load, Round
 
 _MAX_INSIDE_ROUNDS = 7
-"""Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
+"""Maximum number of rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of more GPUs."""
 _LIGHT_FRACTION = 8
 """A light round uses 1 of 8 NICs of a leaf, so that few flows share an uplink by chance."""
 
@@ -58,8 +58,8 @@ class RoundPlanner:
     def hub_rounds(self) -> list[Round]:
         """Returns rounds in which each GPU once sends to all others of its node, then rounds in which it receives.
 
-        A GPU with bad ports or links can reach its full rate with one partner, but not with all at once. The GPUs of a
-        node beyond `HUB_GPUS` are in several groups. A group of two GPUs is a pair, which other rounds measure.
+        A GPU with bad ports or links can reach its full rate with one partner, but not with all at once. A node with
+        more than `HUB_GPUS` GPUs has several groups. A group of two GPUs is a pair, which other rounds measure.
         """
         groups: list[Indices] = []
         for gpus in np.split(np.arange(len(self.cluster.gpu_node)), self.cluster.first_gpu[1:-1]):
@@ -91,7 +91,7 @@ class RoundPlanner:
         return self._round(join_pairs(pairs), turn, Load.BOTH)
 
     def _lane_turns(self, turn: int) -> Iterator[tuple[int, list[Indices]]]:
-        """Yields a turn of its own for each lane, and the NICs of the lane by leaf."""
+        """Yields for each lane a turn that no other lane and no other `turn` has, and the NICs of the lane by leaf."""
         return enumerate(self._lane_groups, start=turn * len(self._lane_groups))
 
     def thinned_across_leaves(self, turn: int, load: Load, preferred: Indices | None = None) -> Round:
@@ -106,19 +106,19 @@ class RoundPlanner:
         """
         known_leaves = self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN]
         max_leaf_nics = int(np.bincount(known_leaves, minlength=1).max())
-        limit = max(max_leaf_nics // _LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
-        lanes = len(self._lane_groups)
+        max_flows = max(max_leaf_nics // _LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
+        lane_count = len(self._lane_groups)
         pairs = [] if preferred is None else [preferred]
-        for step in range(lanes):
-            groups = self._lane_groups[(step + turn) % lanes]
+        for step in range(lane_count):
+            groups = self._lane_groups[(step + turn) % lane_count]
             # On a leaf of several lanes, `thin` keeps the first lane. Lanes with their own leaves are all kept.
-            lane_turn = turn * (lanes // self.leaf_lanes) + step // self.leaf_lanes
-            pairs.append(light_matching(groups, lane_turn, limit))
-        kept = self.thin(join_pairs(pairs), limit)
-        return self.network_round(Load.SPARSE if limit == 1 else load, kept, turn)
+            lane_turn = turn * (lane_count // self.leaf_lanes) + step // self.leaf_lanes
+            pairs.append(light_matching(groups, lane_turn, max_flows))
+        thinned = self.thin(join_pairs(pairs), max_flows)
+        return self.network_round(Load.SPARSE if max_flows == 1 else load, thinned, turn)
 
     def sparse_across_rails(self, turn: int) -> Round:
-        """Returns a sparse round in which the rail changes, so that each leaf meets leaves of other rails."""
+        """Returns a sparse round between different rails, so that leaves of different rails exchange data."""
         lane_step = 1 + turn % max(len(self.lane_nics) - 1, 1)
         pairs = self._random.permutation(self._pairs_of_lanes(lane_step, turn + 1))
         source_leaf, target_leaf = self.cluster.nic_leaf[pairs].T
@@ -127,29 +127,28 @@ class RoundPlanner:
         is_usable = knows_leaves & (source_leaf != target_leaf) & (source_node != target_node)
         return self.network_round(Load.SPARSE, self.thin(pairs[is_usable]), turn)
 
-    def thin(self, pairs: Indices, limit: int = 1) -> Indices:
-        """Returns the first pairs of NICs (sender, receiver) with at most `limit` flows per leaf and direction.
+    def thin(self, pairs: Indices, max_flows: int = 1) -> Indices:
+        """Returns the first pairs of NICs (sender, receiver) with at most `max_flows` flows per leaf and direction.
 
         Each NIC sends to at most one NIC, and receives from at most one.
         """
-        senders, receivers = pairs.T.tolist()
-        leaves_up, leaves_down = self.cluster.nic_leaf[pairs].T.tolist()
-        flows_up: Counter[int] = Counter()
-        flows_down: Counter[int] = Counter()
-        is_sending: set[int] = set()
-        is_receiving: set[int] = set()
-        kept = []
-        for row, (sender, receiver, up, down) in enumerate(
-            zip(senders, receivers, leaves_up, leaves_down, strict=True)
-        ):
-            is_free = sender not in is_sending and receiver not in is_receiving
-            if is_free and flows_up[up] < limit and flows_down[down] < limit:
-                kept.append(row)
-                flows_up[up] += 1
-                flows_down[down] += 1
-                is_sending.add(sender)
-                is_receiving.add(receiver)
-        return pairs[kept]
+        pair_leaves = self.cluster.nic_leaf[pairs].tolist()
+        flows_from_leaf: Counter[int] = Counter()
+        flows_to_leaf: Counter[int] = Counter()
+        senders: set[int] = set()
+        receivers: set[int] = set()
+        rows = []
+        for row, (sender, receiver) in enumerate(pairs.tolist()):
+            source_leaf, target_leaf = pair_leaves[row]
+            are_nics_free = sender not in senders and receiver not in receivers
+            are_leaves_free = flows_from_leaf[source_leaf] < max_flows and flows_to_leaf[target_leaf] < max_flows
+            if are_nics_free and are_leaves_free:
+                rows.append(row)
+                flows_from_leaf[source_leaf] += 1
+                flows_to_leaf[target_leaf] += 1
+                senders.add(sender)
+                receivers.add(receiver)
+        return pairs[rows]
 
     def rail_pairs(self, turn: int) -> Round:
         """Returns one of the rounds in which every pair of nodes occurs once, on all rails, in both directions."""
@@ -176,7 +175,7 @@ class RoundPlanner:
         return Round(load=load, source=self._gpus(pairs[:, 0], turn), target=self._gpus(pairs[:, 1], turn))
 
     def _round(self, pairs: Indices, turn: int, load: Load) -> Round:
-        """Returns the round of the pairs, with both directions if the load is BOTH."""
+        """Returns the round of the pairs of NICs, with both directions if the load is BOTH."""
         one_way = self.network_round(load, pairs, turn)
         return one_way.both_ways() if load is Load.BOTH else one_way
 

@@ -16,12 +16,13 @@ MIB = 1 << 20
 NETWORK_BYTES, NVLINK_BYTES = 64 * MIB, 256 * MIB
 """Size of a flow, so large that its start takes less than 5 % of its time (50 us at 50 and 300 GB/s)."""
 HUB_GPUS = 8
-"""Maximum number of GPUs of a hub and its partners. Larger nodes have several hubs at a time."""
+"""Maximum number of a hub and its partners. A node with more GPUs has several hubs at a time."""
 ITERATIONS = 10
+"""Number of times that each flow of a round transfers its bytes."""
 
 
 class Load(IntEnum):
-    """Concurrent traffic of a round. Flows of equal load are comparable."""
+    """Traffic of a round, which its flows share. Only flows of rounds with equal load are comparable."""
 
     INSIDE = 0
     """Pairs of GPUs of one node, both directions."""
@@ -38,7 +39,7 @@ class Load(IntEnum):
     ONE_TO_ALL = 6
     """One GPU of a node, the hub, sends to the others."""
     ALL_TO_ONE = 7
-    """The others send to the hub."""
+    """The other GPUs of a node send to the hub."""
 
     @property
     def has_hubs(self) -> bool:
@@ -90,7 +91,10 @@ class Round:
         return self.source if self.load is Load.ONE_TO_ALL else self.target
 
     def with_bytes(self, pair_bytes: int | None) -> "Round":
-        """Returns the round with this size of a flow between two disjoint GPUs. None: the default of the load."""
+        """Returns the round with a size for each flow. `pair_bytes`: size of a flow between GPUs that are no hubs.
+
+        None: the default of the load.
+        """
         return replace(self, chosen_bytes=None if pair_bytes is None else self._bytes_of_share(pair_bytes))
 
     def _bytes_of_share(self, pair_bytes: int) -> int:

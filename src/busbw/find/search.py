@@ -18,7 +18,7 @@ from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_r
 from busbw.find.suspects import separating_rounds
 
 _MAX_TURNS = 8
-"""Maximum number of times that rounds for the open questions are planned."""
+"""Maximum number of times that rounds for the open questions are planned, for each call of `_separate`."""
 _MAX_FAILURES = 3
 """Number of partners with which a GPU has failed, without any success, after which its flows are left out."""
 
@@ -33,11 +33,11 @@ class Search:
     max_rounds: int | None = None
     """Maximum number of rounds.
 
-    None: 2 log2(nodes) + 20, the rounds with hubs, and as many as the first ones again while questions are open."""
+    None: twice the rounds of the first answer (`first_answer_rounds`), and the rounds with hubs."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
     lost_nodes: Mapping[str, str] = field(default_factory=dict)
-    """Nodes that the measurer does not have, because nothing could start there, with the reason of each."""
+    """Nodes without a process of the measurer, because nothing could start there, with the reason of each."""
     on_progress: Callable[[int, int], None] = lambda _done, _planned: None
     """Called before each round with the number of measured rounds and the number of rounds planned so far.
 
@@ -49,9 +49,9 @@ class Search:
     lost: dict[int, str] = field(init=False)
     """GPUs that do not answer, with the reason of each. Their flows are left out."""
     _observations: Observations | None = None
-    """Flows of the first rounds, which `observations` completes."""
+    """Flows of the rounds up to the last call of `observations`, which adds the later ones."""
     _explanation: Explanation | None = None
-    """Explanation of all rounds, which takes seconds on a large cluster. None after a new round."""
+    """Explanation of all rounds, kept because it takes seconds on a large cluster. None after a new round."""
     _counts: CrossingCounts = field(default_factory=CrossingCounts)
     """Numbers of flows, so that the next explanation counts only the flows of new rounds."""
 
@@ -80,29 +80,29 @@ class Search:
         collides = not self.measures_all_pairs and self.explain().peers.may_collide_at_full_load
         if not self.measures_all_pairs:
             self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
-        # Before the first answer, these rounds would take the place of rounds between nodes.
-        self._measure(hub_rounds, self._half_of_rest(limit))
+        # The rounds with hubs follow the first answer, so that its rounds are left for flows between nodes.
+        self._measure(hub_rounds, self._limit_at_half(limit))
         if collides:
-            self._separate(planner, self._half_of_rest(limit))
+            self._separate(planner, self._limit_at_half(limit))
             if not self.explain().culprits:
-                # The first answer covers few of the hashed links, and few of the pairs of nodes across them.
+                # The first answer covers few of the hashed links, and few of the pairs of nodes across these links.
                 count = (limit - len(self.rounds)) // 2
                 rounds = light_rounds(planner, used_turns=first_answer_rounds(cluster), count=count)
                 self._measure(rounds, limit)
         self._separate(planner, limit)
         return self.explain()
 
-    def _half_of_rest(self, limit: int) -> int:
-        """Returns the number of rounds after which half of the rounds up to the limit are left."""
+    def _limit_at_half(self, limit: int) -> int:
+        """Returns a smaller limit, which leaves half of the rounds that are not measured yet."""
         return (len(self.rounds) + limit) // 2
 
     def _separate(self, planner: RoundPlanner, limit: int) -> None:
         """Measures rounds for the open questions until none is open or the turns are used up."""
         for turn in range(_MAX_TURNS):
-            more = separating_rounds(planner, self.observations(), self.explain(), turn)[: limit - len(self.rounds)]
-            if not more:
+            rounds = separating_rounds(planner, self.observations(), self.explain(), turn)
+            if not rounds or len(self.rounds) >= limit:
                 break
-            self._measure(more, limit)
+            self._measure(rounds, limit)
 
     def _require_round(self) -> None:
         """Adds an empty round if a search found only lost GPUs, because an explanation needs a round."""
@@ -118,7 +118,7 @@ class Search:
         self.on_round(one, result)
 
     def _reject_silence(self) -> None:
-        """Ends the search if no flow transferred data, because such flows say nothing about single parts."""
+        """Raises an error if no flow transferred data, because such flows say nothing about single parts."""
         if self.lost or not all(result.is_dead.all() for result in self.results):
             return
         reasons = [reason for result in self.results for reason in result.errors.values()]
@@ -131,7 +131,7 @@ class Search:
         )
 
     def explain(self) -> Explanation:
-        """Returns the explanation of the rounds measured so far. There must be one."""
+        """Returns the explanation of the rounds measured so far. At least one round must be measured."""
         if self._explanation is None:
             self._explanation = explain(self.observations(), self._counts)
         return self._explanation
@@ -145,10 +145,11 @@ class Search:
     @property
     def measured_s(self) -> float | None:
         """Duration of the measured rounds. None if the measurer does not state it."""
-        durations = [result.took_s for result in self.results]
-        return sum(one for one in durations if one is not None) if None not in durations else None
+        durations = [result.took_s for result in self.results if result.took_s is not None]
+        return sum(durations) if len(durations) == len(self.results) else None
 
     def _measure(self, rounds: list[Round], limit: int) -> None:
+        """Measures the rounds in order until `limit` rounds are measured in total. Leaves out flows of lost GPUs."""
         end = min(len(self.rounds) + len(rounds), limit)
         for planned in rounds[: end - len(self.rounds)]:
             self.on_progress(len(self.rounds), end)
@@ -162,7 +163,7 @@ class Search:
                 raise BusbwError(result.failure, remedy="search again without the lost part")
             # The flows of lost GPUs say nothing about the other parts on their paths.
             one, result = _select_flows(one, result, np.flatnonzero(~self._is_lost(one)))
-            if len(one.source) and not self._has_no_route(one, result):
+            if len(one.source) and not self._lacks_routes(one, result):
                 self._keep(one, result)
 
     def _is_lost(self, one: Round) -> Mask:
@@ -170,32 +171,35 @@ class Search:
         lost = np.array([*self.lost], dtype=np.int64)
         return np.isin(one.source, lost) | np.isin(one.target, lost)
 
-    def _has_no_route(self, one: Round, result: RoundResult) -> bool:
-        """True if all flows of a round across rails failed: some networks do not connect their rails."""
+    def _lacks_routes(self, one: Round, result: RoundResult) -> bool:
+        """True if all flows of a round across rails failed, because some networks do not connect their rails."""
         cluster = self.measurer.cluster
-        if one.load.is_inside or not len(one.source) or not result.is_dead.all():
+        if one.load.is_inside or not result.is_dead.all():
             return False
         source_lane, target_lane = (cluster.lanes[cluster.gpu_nic[end]] for end in (one.source, one.target))
         return bool((source_lane != target_lane).all())
 
     def _without_dead(self, planned: Round) -> Round:
-        """Returns the round without flows of GPUs that are lost or only fail, because each failure takes long."""
+        """Returns the round without flows of GPUs that are lost or always fail, because each failure takes long.
+
+        Applies the chosen size of a flow, which depends on the number of flows of a hub.
+        """
         comparable = [
             (one.source, one.target, result.is_dead)
             for one, result in zip(self.rounds, self.results, strict=True)
             if one.load.is_inside == planned.load.is_inside
         ]
-        only_fails_sending = self._only_fails(comparable)
-        only_fails_receiving = self._only_fails((target, source, is_dead) for source, target, is_dead in comparable)
-        is_kept = ~(self._is_lost(planned) | only_fails_sending[planned.source] | only_fails_receiving[planned.target])
+        fails_sending = self._always_fails(comparable)
+        fails_receiving = self._always_fails((target, source, is_dead) for source, target, is_dead in comparable)
+        is_kept = ~(self._is_lost(planned) | fails_sending[planned.source] | fails_receiving[planned.target])
         kept = replace(planned, source=planned.source[is_kept], target=planned.target[is_kept])
         return kept.with_bytes(self.size_bytes)
 
-    def _only_fails(self, rounds: Iterable[tuple[Indices, Indices, Mask]]) -> Mask:
+    def _always_fails(self, rounds: Iterable[tuple[Indices, Indices, Mask]]) -> Mask:
         """Returns True for each GPU that has failed with several partners, and never succeeded.
 
         Args:
-            rounds: GPU in question and partner of each flow, and True for each flow that failed.
+            rounds: For each round: the GPU in question and the partner of each flow, and True for each failed flow.
         """
         gpu_count = len(self.measurer.cluster.gpu_node)
         has_succeeded = np.zeros(gpu_count, dtype=bool)
@@ -209,10 +213,10 @@ class Search:
         return np.asarray((failed_partners >= _MAX_FAILURES) & ~has_succeeded)
 
 
-def _select_flows(one: Round, result: RoundResult, rows: Indices) -> tuple[Round, RoundResult]:
+def _select_flows(one: Round, result: RoundResult, positions: Indices) -> tuple[Round, RoundResult]:
     """Returns the flows of a round at these positions, with their results."""
-    errors = {row: result.errors[old] for row, old in enumerate(rows.tolist()) if old in result.errors}
+    errors = {new: result.errors[old] for new, old in enumerate(positions.tolist()) if old in result.errors}
     return (
-        replace(one, source=one.source[rows], target=one.target[rows]),
-        replace(result, times_us=result.times_us[rows], errors=errors),
+        replace(one, source=one.source[positions], target=one.target[positions]),
+        replace(result, times_us=result.times_us[positions], errors=errors),
     )

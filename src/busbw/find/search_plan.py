@@ -20,15 +20,16 @@ from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import Load, Round, with_flows
 
 _WITHIN_LEAVES_ROUNDS, _ONE_WAY_TURNS = 3, 2
-"""Turns within leaves: rounds in both directions, then pairs of rounds in each direction alone."""
+"""Turns within leaves: with one round in both directions, then with two rounds, one for each direction."""
 WITHIN_LEAVES_TURNS = _WITHIN_LEAVES_ROUNDS + _ONE_WAY_TURNS
 """Number of turns within leaves in the first rounds."""
 _ACROSS_LEAVES_ROUNDS, _SPARSE_ROUNDS = 2, 2
 _RESERVED_ROUNDS = 4
-"""Rounds before the first answer that are left for hubs and open questions."""
+"""Rounds of the first answer that are not used, and so are left for hubs and open questions."""
 _MIN_REMAINING_ROUNDS = 2
 SMALL_CLUSTER_NODES = 3
-"""Nodes up to which a NIC has at most two partners on its rail, so that flows across rails are needed."""
+"""Maximum number of nodes of a small cluster. Its NICs have at most two partners on their rail, so flows across rails
+are needed."""
 
 
 def first_answer_rounds(cluster: Cluster) -> int:
@@ -51,7 +52,7 @@ def first_rounds(planner: RoundPlanner) -> list[Round]:
 
 
 def remaining_rounds(planner: RoundPlanner, measured: int, *, collides: bool) -> list[Round]:
-    """Returns as many rounds between leaves as are left before the first answer. Each measures other pairs of nodes.
+    """Returns rounds between leaves, as many as are left before the first answer. Each measures other pairs of nodes.
 
     Args:
         planner: Planner of the cluster.

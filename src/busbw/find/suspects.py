@@ -1,7 +1,7 @@
 """Rounds that separate the remaining suspects.
 
-A round costs the same with one flow as with a flow of every NIC. So the other parts take part too, and their flows
-improve the level that the flows of the suspects are compared with.
+A round takes the same time with one flow as with a flow of every NIC. So parts that are not suspected also have flows,
+which improve the level that the flows of the suspects are compared with.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,20 +19,22 @@ from busbw.find.rounds import Load, Round, with_flows
 from busbw.find.search_plan import SMALL_CLUSTER_NODES, WITHIN_LEAVES_TURNS
 
 _MAX_PAIRS = 256
+"""Maximum number of suspected pairs of nodes that are measured in a turn."""
 _SLOW_DEVIATIONS = 3.0
+"""A flow is slow if its unexplained excess is more than this many times its noise, and more than `MIN_SLOW`."""
 _MAX_SLOW_SHARE = 0.45
 """A pair of nodes is suspected only by flows of classes with at most this share of slow flows without a fault."""
 _LATER_TURNS = 100
-"""First turn of sparse rounds for open questions. Smaller turns belong to the first rounds. Rounds with partners and
-rounds with pairs of nodes begin at twice and three times this turn, so that no pairs are repeated."""
+"""First turn of sparse rounds for open questions. Smaller turns belong to the first rounds. `_partner_round` begins at
+twice this turn and `_pair_rounds` at three times this turn, so that no pairs are repeated."""
 _REPEATS = 4
-"""Rounds that repeat slow flows between leaves although no uplink is suspected."""
+"""Number of turns in which slow flows are repeated although no uplink or pair of nodes is suspected."""
 _MAX_HUB_ROUNDS = 4
 """Maximum number of rounds with suspected hubs in a turn. The next turn continues with the other rounds."""
 _MAX_INSIDE_ROUNDS_OF_TURN = 2
 """Maximum number of rounds inside nodes in a turn."""
 _MAX_ALONE = 4
-"""Maximum number of flows of one connection that run alone. Other connections are repeated afterwards."""
+"""Maximum number of flows of one connection that run alone. Then other connections are repeated."""
 
 
 def open_questions(observed: Observations, explanation: Explanation, turn: int) -> list[Part]:
@@ -65,7 +67,6 @@ def separating_rounds(
     """
     questions = open_questions(observed, explanation, turn)
     kinds: set[Kind] = {part.kind for part in questions}
-    repeats = _slow_across_flows(planner, observed, explanation)
     rounds: list[Round] = []
     # Flows inside a node cross a GPU but not its NIC, so they tell both apart.
     if "nvlink" in kinds or {"gpu", "nic"} <= kinds:
@@ -85,8 +86,9 @@ def separating_rounds(
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
         rounds += planner.one_way_rounds(next_turn + 1)
         rounds += [_partner_round(planner, questions, 2 * turn + step) for step in range(2)]
-    if len(repeats) and (turn < _REPEATS or "uplink" in kinds):
-        rounds.append(planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE, repeats))
+    repeated_pairs = _slow_across_flows(observed, explanation)
+    if len(repeated_pairs) and (turn < _REPEATS or "uplink" in kinds):
+        rounds.append(planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE, repeated_pairs))
     is_small = len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES
     if kinds & {"uplink", "leaf", "rail"} or (kinds and is_small):
         rounds += [planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
@@ -94,9 +96,9 @@ def separating_rounds(
 
 
 def _hub_rounds(planner: RoundPlanner, hubs: Sequence[int], turn: int) -> list[Round]:
-    """Returns rounds in which the suspected GPUs send to several others, or receive from them."""
+    """Returns rounds in which the suspected GPUs send to several others, or receive from several others."""
     rounds = [one for one in planner.hub_rounds() if np.isin(one.hub, hubs).any()]
-    half = len(rounds) // 2
+    half = len(rounds) // 2  # the second half of `hub_rounds` has the reversed rounds of the first half
     alternating = []
     for sending, receiving in zip(rounds[:half], rounds[half:], strict=True):
         alternating += [sending, receiving]
@@ -107,22 +109,19 @@ def _hub_rounds(planner: RoundPlanner, hubs: Sequence[int], turn: int) -> list[R
 def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
     """Returns rounds inside nodes: those with the suspected pairs of GPUs, or any if no pair is suspected."""
     inside = planner.inside()
-    chosen: list[Round] = []
+    chosen: dict[int, Round] = {}  # by position in `inside`, so that no round is chosen twice
     for lower, higher in (gpus_of(part, planner.cluster) for part in parts if part.is_between):
-        chosen += [
-            one
-            for one in inside
-            if ((one.source == lower) & (one.target == higher)).any() and not any(one is known for known in chosen)
-        ]
-    return (chosen or inside)[:_MAX_INSIDE_ROUNDS_OF_TURN]
+        for position, one in enumerate(inside):
+            if ((one.source == lower) & (one.target == higher)).any():
+                chosen.setdefault(position, one)
+    return (list(chosen.values()) or inside)[:_MAX_INSIDE_ROUNDS_OF_TURN]
 
 
 def _partner_round(planner: RoundPlanner, questions: Iterable[Part], turn: int) -> Round:
     """Returns a round in which suspected NICs and GPUs exchange data with nodes of other leaves."""
     cluster = planner.cluster
     pairs = []
-    suspected = dict.fromkeys(nic for part in questions for nic in _suspected_nics(part, cluster))
-    for nic in suspected:
+    for nic in dict.fromkeys(nic for part in questions for nic in _suspected_nics(part, cluster)):
         lane = next(nics for nics in planner.lane_nics if nic in nics)
         others = lane[cluster.nic_leaf[lane] != cluster.nic_leaf[nic]]
         if len(others):
@@ -187,12 +186,12 @@ def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], t
     both = np.concatenate([one_way, one_way[:, ::-1]])
     is_across = cluster.nic_leaf[both[:, 0]] != cluster.nic_leaf[both[:, 1]]
     return [
-        planner.network_round(Load.BOTH, planner.thin(both[~is_across], limit=len(cluster.nics)), turn),
+        planner.network_round(Load.BOTH, planner.thin(both[~is_across], max_flows=len(cluster.nics)), turn),
         planner.thinned_across_leaves(3 * _LATER_TURNS + turn, load, both[is_across]),
     ]
 
 
-def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanation: Explanation) -> Indices:
+def _slow_across_flows(observed: Observations, explanation: Explanation) -> Indices:
     """Returns the pairs of NICs of unexplained slow flows between leaves, to repeat these flows alone.
 
     A collision of hashed flows disappears if the flow is alone. A slow uplink does not.
@@ -205,7 +204,7 @@ def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanatio
     fast_flows_alone = np.bincount(connections, is_alone & ~is_slow, count)
     is_open = (fast_flows_alone == 0) & (flows_alone < _MAX_ALONE)
     flows = np.flatnonzero(paths.is_across & is_slow & is_open[connections])
-    # First flows that were slow alone, then flows of classes with few slow flows, then flows with a rare excess.
+    # The criteria of the order: most flows that were slow alone, a class with few slow flows, a rare excess.
     keys = (-flows_alone[connections[flows]], peers.slow_share[classes[flows]], peers.slow_density[flows])
     flows = flows[np.lexsort(keys[::-1])]  # the last key of lexsort is the first criterion
     return np.stack([paths.source_nic[flows], paths.target_nic[flows]], axis=1)
