@@ -10,9 +10,9 @@ Indices = NDArray[np.intp]
 Signatures = NDArray[np.uint64]
 
 _WINDOW = 16
-"""Number of first calls of a late sequence that must be equal at a place where the sequence can belong."""
+"""Number of first calls that must be equal at a row before the whole sequence is compared there."""
 _MAX_SHIFTS = 64
-"""Maximum number of these places at which the whole sequence is compared, the nearest in time first."""
+"""Maximum number of rows at which the whole sequence is compared, the nearest in time first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class CallSequence:
     times_ns: NDArray[np.int64] | None
     """Unix times of the calls by the clock of the host. None: unknown."""
     is_cut: bool
-    """True if the sequence ends before a gap of the recording. It may be short, but begins with the first call."""
+    """True if the sequence ends before a gap of the recording, so it may be short. It begins with the first call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,42 +38,45 @@ class Alignment:
     difference: int | None
     """Number of equal calls before the first difference, where the table ends. None: all calls are equal."""
     bounds: list[tuple[int, int]]
-    """First row and row behind the last one of each rank, before the table is cut."""
+    """For each rank, its first row and the row after its last one, before the table is cut at the difference."""
 
 
 def align_sequences(sequences: Sequence[CallSequence]) -> Alignment:
     """Aligns the sequences to the longest one."""
     reference = max(sequences, key=lambda one: len(one.indices))
     table = np.full((len(reference.indices), len(sequences)), -1, np.intp)
-    first: int | None = None
+    differences = []
     bounds = []
     for column, own in enumerate(sequences):
         rows, difference = _align(reference, own)
         known = np.flatnonzero(rows >= 0)
         table[rows[known], column] = own.indices[known]
         bounds.append((int(rows[known[0]]), int(rows[known[-1]]) + 1) if len(known) else (0, 0))
-        if difference is not None and (first is None or difference < first):
-            first = difference
-    return Alignment(table=table[:first], difference=first, bounds=bounds)
+        if difference is not None:
+            differences.append(difference)
+    first_difference = min(differences, default=None)
+    return Alignment(table=table[:first_difference], difference=first_difference, bounds=bounds)
 
 
 def _align(reference: CallSequence, own: CallSequence) -> tuple[Indices, int | None]:
-    """Returns the row of each call in the table of the reference, and the number of calls before a difference."""
-    model, calls = reference.signatures, own.signatures
+    """Returns the row of each call in the table of the reference, and the number of calls before the first difference.
+
+    The row is -1 from the first difference. The number is None if all calls are equal.
+    """
+    reference_calls, calls = reference.signatures, own.signatures
     rows = np.arange(len(calls))
-    shared = min(len(model), len(calls))
-    differences = np.flatnonzero(calls[:shared] != model[:shared])
-    # Such a sequence is not shifted. Else times of different hosts could shift a periodic sequence to another period.
-    begins_with_first_call = own.is_cut or len(calls) in (0, len(model))
+    differences = np.flatnonzero(calls != reference_calls[: len(calls)])
+    begins_with_first_call = own.is_cut or len(calls) in (0, len(reference_calls))
     if begins_with_first_call and not len(differences):
+        # Without this return, times of different hosts could shift a periodic sequence to another period.
         return rows, None
-    shifts = np.arange(len(model) - len(calls) + 1)  # rows at which the first calls can belong
+    shifts = np.arange(len(reference_calls) - len(calls) + 1)  # rows at which the sequence can begin
     for offset in range(min(_WINDOW, len(calls))):
-        shifts = shifts[model[shifts + offset] == calls[offset]]
+        shifts = shifts[reference_calls[shifts + offset] == calls[offset]]
     if reference.times_ns is not None and own.times_ns is not None:
         distances_ns = np.abs(reference.times_ns[shifts] - own.times_ns[0])
         shifts = shifts[np.argsort(distances_ns, kind="stable")]
     for shift in [*shifts[:_MAX_SHIFTS].tolist(), 0]:
-        if np.array_equal(model[shift : shift + len(calls)], calls):
+        if np.array_equal(reference_calls[shift : shift + len(calls)], calls):
             return rows + shift, None
     return np.where(rows < differences[0], rows, -1), int(differences[0])

@@ -23,6 +23,7 @@ from busbw.traces.steps import count_repetitions
 from busbw.units import count_text
 
 _MIN_NOISE_STEPS = 4
+"""Minimum number of steps for a noise of their duration."""
 
 
 def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAnalysis:
@@ -89,47 +90,49 @@ def _distinct(texts: Iterator[str]) -> tuple[str, ...]:
 
 
 def _duration_us(calls: CallTable) -> float | None:
-    """Returns the mean duration of a step over all ranks, or else of the recording. None if unknown."""
+    """Returns the mean duration of a step over all ranks. Without steps: of the recording. None if unknown."""
     durations = np.concatenate([one.step_durations_ns for one in calls.ranks])
     if np.isfinite(durations).any():
         return float(np.nanmean(durations)) / 1e3
     if any(one.steps for one in calls.ranks):
         return None
     times = [(calls.start_ns[one.span], calls.end_ns[one.span]) for one in calls.ranks]
-    spans = [float(np.nanmax(ends) - np.nanmin(starts)) for starts, ends in times if not np.isnan(starts).all()]
-    return float(np.mean(spans)) / 1e3 if spans else None
+    recordings_ns = [float(np.nanmax(ends) - np.nanmin(starts)) for starts, ends in times if not np.isnan(starts).all()]
+    return float(np.mean(recordings_ns)) / 1e3 if recordings_ns else None
 
 
 def _step_times(calls: CallTable) -> StepTimes | None:
-    """Returns the steps of the first rank that has complete ones."""
+    """Returns the steps of the first rank with complete steps. None if no rank has complete steps."""
     for one in calls.ranks:
+        if not one.steps or not one.step_count:
+            continue
         known_us = one.step_durations_ns[np.isfinite(one.step_durations_ns)] / 1e3
-        if one.steps and one.step_count:
-            p10_us = median_us = p90_us = noise_us = None
-            if len(known_us):
-                p10_us, p25_us, median_us, p75_us, p90_us = np.percentile(known_us, [10, 25, 50, 75, 90]).tolist()
-                noise_us = (p75_us - p25_us) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None
-            return StepTimes(
-                count=len(one.steps.starts),
-                analyzed=one.step_count,
-                operations_per_step=one.steps.period,
-                coverage=one.steps.coverage,
-                median_us=median_us,
-                p10_us=p10_us,
-                p90_us=p90_us,
-                noise_us=noise_us,
-            )
+        p10_us = median_us = p90_us = noise_us = None
+        if len(known_us):
+            p10_us, p25_us, median_us, p75_us, p90_us = np.percentile(known_us, [10, 25, 50, 75, 90]).tolist()
+            noise_us = (p75_us - p25_us) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None
+        return StepTimes(
+            count=len(one.steps.starts),
+            analyzed=one.step_count,
+            operations_per_step=one.steps.period,
+            coverage=one.steps.coverage,
+            median_us=median_us,
+            p10_us=p10_us,
+            p90_us=p90_us,
+            noise_us=noise_us,
+        )
     return None
 
 
 def _complete_group(
     group: CommunicatorGroup, alone_us: float, trace: Trace, nodes: dict[int | None, str]
 ) -> CommunicatorGroup:
-    """Adds the number of nodes of one communicator, and the time in which only this group communicates."""
-    places = [nodes.get(rank) for rank in trace.communicators[group.communicators[0]].members]
+    """Adds the number of nodes of the first communicator, and the time in which only this group communicates."""
+    first_nodes = [nodes.get(rank) for rank in trace.communicators[group.communicators[0]].members]
+    are_nodes_known = bool(first_nodes) and None not in first_nodes
     return msgspec.structs.replace(
         group,
-        nodes=len(set(places)) if places and None not in places else None,
+        nodes=len(set(first_nodes)) if are_nodes_known else None,
         alone_us=None if np.isnan(alone_us) else float(alone_us),
     )
 
@@ -166,7 +169,7 @@ def _time_notes(
     *,
     has_estimates: bool,
 ) -> Iterator[str]:
-    """Yields the notes on a trace with device times. `timed_fraction`: fraction of the operations that have them."""
+    """Yields the notes on a trace with device times. `timed_fraction`: fraction of the calls with device times."""
     trace, calls = prepared.trace, prepared.calls
     if timed_fraction < 1:
         yield f"{1 - timed_fraction:.1%} of the operations have no device times; times are those of the others"
@@ -186,7 +189,7 @@ def _time_notes(
         yield f"no operation has an expectation on {system.name}"
     if system and not any(rank.host for rank in trace.ranks):
         yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"
-    counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in with_job_steps}
-    if len(counts) > 1:
-        texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(counts.items()))
+    rank_by_step_count = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in with_job_steps}
+    if len(rank_by_step_count) > 1:
+        texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(rank_by_step_count.items()))
         yield f"ranks differ in their number of steps: {texts}"

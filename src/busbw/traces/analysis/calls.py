@@ -17,7 +17,9 @@ EXCHANGE = 13
 """Function number of a call that consists of the point-to-point operations of one group on one communicator."""
 UNKNOWN_SIZE = -1
 _MAX_STEP_RATIO = 1.5
-"""Maximum ratio of the same steps on two ranks. If the step of one rank is two steps of the other, the ratio is 2."""
+"""Maximum ratio of numbers or durations of the same steps on two ranks.
+
+If each step of one rank is two steps of the other, the ratio is 2."""
 FUNCTION_NAMES = {int(function): function.name.lower() for function in Function} | {EXCHANGE: "send/recv"}
 
 
@@ -45,7 +47,7 @@ class RankCalls:
 
     @property
     def steps(self) -> Steps | None:
-        """All steps, also incomplete ones."""
+        """All steps, also incomplete ones. None: no steps were found."""
         return self.trace.steps
 
     @property
@@ -68,7 +70,7 @@ class CallTable:
     """Device time on the common clock. NaN: unknown."""
     end_ns: Values
     duration_ns: Values
-    """On the device. It may be known without start and end."""
+    """Duration on the device. It may be known although start and end are unknown."""
     step: Indices
     """Number of the step, from 0. -1: in no analyzed step."""
 
@@ -89,6 +91,7 @@ def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
         ranks.append(calls)
         parts.append(columns)
         end = calls.span.stop
+    # `pop` frees each part after its column is complete, which saves memory.
     columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
     for index, has_job_steps in enumerate(_have_job_steps(ranks)):
         if not has_job_steps:
@@ -100,24 +103,28 @@ def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
 def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
     """Returns true for each rank with the steps of most ranks, and for all ranks if none has steps.
 
-    Steps are the same if the ranks have about as many of them, or if the steps take about as long. A recording that
-    ends early has fewer steps. Ranks that do not communicate with each other can take different times. If two halves
-    of the ranks differ, those with fewer steps count. If no rank has complete steps, all ranks with steps count.
+    Two ranks have the same steps if they have about the same number of steps, or if their steps take about the same
+    time. One of both suffices: a recording that ends early has fewer steps, and ranks that do not communicate with each
+    other can take different times. If two halves of the ranks differ, the half with fewer steps is chosen. If no rank
+    has complete steps, all ranks with steps are chosen.
     """
     has_steps = np.array([one.steps is not None for one in ranks])
     counts = np.array([one.step_count if one.steps and one.step_count else np.nan for one in ranks])
-    result = has_steps | ~has_steps.any()
-    if np.isfinite(counts).any():
+    if np.isnan(counts).all():
+        chosen = has_steps | ~has_steps.any()
+    else:
         durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
-        result = max((_are_like_median(one, counts, durations_ns) for one in (counts, durations_ns)), key=np.sum)
-    listed: list[bool] = result.tolist()
-    return listed
+        like_median_count = _are_like_median(counts, counts, durations_ns)
+        like_median_duration = _are_like_median(durations_ns, counts, durations_ns)
+        chosen = max(like_median_count, like_median_duration, key=np.sum)
+    result: list[bool] = chosen.tolist()
+    return result
 
 
 def _are_like_median(values: Values, counts: Values, durations_ns: Values) -> Mask:
     """Returns true for each rank with about as many or about as long steps as the reference.
 
-    The reference is the first rank with the median of `values`. An unknown value (NaN) is not near.
+    The reference is the first rank with the median of `values`.
     """
     if np.isnan(values).all():
         return np.zeros(len(values), dtype=bool)
@@ -127,16 +134,18 @@ def _are_like_median(values: Values, counts: Values, durations_ns: Values) -> Ma
 
 
 def _is_near(values: Values, reference: float) -> Mask:
+    """Returns true for each value with at most `_MAX_STEP_RATIO` to the reference. False for NaN."""
     return (values <= _MAX_STEP_RATIO * reference) & (reference <= _MAX_STEP_RATIO * values)
 
 
 def _median(values: Values) -> float:
-    """Returns the median of the known values, of two middle ones the lower. NaN if none is known."""
+    """Returns the median of the known values: the lower one of two middle values. NaN if none is known."""
     known = values[~np.isnan(values)]
     return float(np.percentile(known, 50, method="lower")) if len(known) else np.nan
 
 
 def _without_steps(calls: RankCalls) -> RankCalls:
+    """Returns the calls with no analyzed step."""
     return replace(
         calls,
         step_durations_ns=np.full(len(calls.analyzed), np.nan),
@@ -157,15 +166,16 @@ def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Val
         converted = raw.astype(np.int64) if clock is None else clock.convert(raw)
         times.append((converted, is_known))
         first_ns.append(int(converted[0].min(where=is_known, initial=np.iinfo(np.int64).max)))
-    common_ns = min((first for first, clock in zip(first_ns, maps, strict=True) if clock), default=0)
-    for (converted, is_known), first, clock in zip(times, first_ns, maps, strict=True):
-        yield np.where(is_known, converted - (common_ns if clock else first), np.nan)
+    first_aligned_ns = min((first for first, clock in zip(first_ns, maps, strict=True) if clock), default=0)
+    for (converted, is_known), own_first_ns, clock in zip(times, first_ns, maps, strict=True):
+        zero_ns = own_first_ns if clock is None else first_aligned_ns
+        yield np.where(is_known, converted - zero_ns, np.nan)
 
 
 def _list_rank_calls(
     trace: Trace, rank: RankTrace, times: Values, first_call: int, *, is_aligned: bool
 ) -> tuple[RankCalls, dict[str, Any]]:
-    """Returns the calls of a rank, and the part of the table with them. `first_call`: number of the first of them."""
+    """Returns the calls of a rank, and their columns of the table. `first_call`: number of the first call."""
     operations = rank.operations
     is_captured = (operations["flags"] & Flag.CAPTURED) != 0
     is_exchange = np.isin(operations["function"], TRANSFERS) & (operations["group"] != 0) & ~is_captured
@@ -186,9 +196,10 @@ def _list_rank_calls(
     function = operations["function"][is_leader].astype(np.int64)
     function[call_of[exchanged]] = EXCHANGE
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
-    clock_ns = enqueue_ns if np.isnan(start_ns).all() and not trace.is_modelled else start_ns
+    has_only_host_times = np.isnan(start_ns).all() and not trace.is_modelled
+    operation_times_ns = enqueue_ns if has_only_host_times else start_ns
     step_of, analyzed = _complete_steps(rank.steps, len(operations))
-    step_starts_ns = clock_ns[rank.steps.starts] if rank.steps else np.array([np.nan])
+    step_starts_ns = operation_times_ns[rank.steps.starts] if rank.steps else np.array([np.nan])
     calls = RankCalls(
         trace=rank,
         is_aligned=is_aligned,
@@ -225,22 +236,24 @@ def _find_leaders(operations: Operations, exchanged: Indices) -> Indices:
 def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leader: Mask, is_exchange: Mask) -> Indices:
     """Returns the size of each call. The size of an exchange is its sent or its received bytes, the larger sum."""
     datatype = operations["datatype"]
-    element_bytes = np.append(DATATYPE_BYTES, np.zeros(256 - len(DATATYPE_BYTES), dtype=np.int64))[datatype]
+    is_datatype_known = datatype < len(DATATYPE_BYTES)
+    element_bytes = DATATYPE_BYTES[np.where(is_datatype_known, datatype, 0)]
     sizes = operations["count"].astype(np.int64) * element_bytes
-    known = [(function, collectives().get(function.name.lower())) for function in Function]
-    share_functions = [int(function) for function, collective in known if collective and collective.size == "shares"]
+    by_function = [(function, collectives().get(function.name.lower())) for function in Function]
+    share_functions = [int(function) for function, one in by_function if one and one.size == "shares"]
     has_shares = np.isin(operations["function"], share_functions)
     communicator_sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
     sizes[has_shares] *= communicator_sizes[operations["communicator"][has_shares]]
-    sizes[datatype >= len(DATATYPE_BYTES)] = UNKNOWN_SIZE
+    sizes[~is_datatype_known] = UNKNOWN_SIZE
+    is_size_known = sizes >= 0  # the count of a damaged record can be negative as int64
     call_sizes: Indices = sizes[is_leader]
-    totals = np.zeros((2, len(call_sizes)), dtype=np.int64)
+    exchanged_bytes = np.zeros((2, len(call_sizes)), dtype=np.int64)  # sent and received by each call
     for row, function in enumerate(TRANSFERS):
-        chosen = is_exchange & (operations["function"] == function) & (sizes >= 0)
-        np.add.at(totals[row], call_of[chosen], sizes[chosen])
+        chosen = is_exchange & (operations["function"] == function) & is_size_known
+        np.add.at(exchanged_bytes[row], call_of[chosen], sizes[chosen])
     exchanges = np.unique(call_of[is_exchange])
-    call_sizes[exchanges] = totals.max(axis=0)[exchanges]
-    call_sizes[call_of[is_exchange & (sizes < 0)]] = UNKNOWN_SIZE
+    call_sizes[exchanges] = exchanged_bytes.max(axis=0)[exchanges]
+    call_sizes[call_of[is_exchange & ~is_size_known]] = UNKNOWN_SIZE
     return call_sizes
 
 
@@ -251,6 +264,6 @@ def _complete_steps(steps: Steps | None, count: int) -> tuple[Indices, Mask]:
     """
     if steps is None:
         return np.zeros(count, dtype=np.int64), np.array([True])
-    analyzed: Mask = np.append(steps.ends[:-1] == steps.starts[1:], False)
+    analyzed: Mask = np.append(steps.ends[:-1] == steps.starts[1:], False)  # no step follows the last one
     number = np.searchsorted(steps.starts, np.arange(count), side="right") - 1
     return np.where((number >= 0) & analyzed[number], number, -1), analyzed

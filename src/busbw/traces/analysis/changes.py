@@ -31,14 +31,14 @@ def list_changes(
         system: System of the job. None if unknown.
     """
     rows, groups = analysis.rows, analysis.groups
-    noise_us = (analysis.steps.noise_us if analysis.steps else None) or 0.0
+    noise_us = analysis.steps.noise_us if analysis.steps else None
     changes = [
         *_changes_of_findings(analysis.findings),
         *_changes_to_expected(rows, estimates, groups),
         *_changes_to_fast_path(rows, groups, system),
     ]
-    large = [change for change in changes if change.saving_us > noise_us]
-    return tuple(sorted(large, key=lambda change: -change.saving_us)[:_MAX_CHANGES])
+    above_noise = [change for change in changes if change.saving_us > (noise_us or 0)]
+    return tuple(sorted(above_noise, key=lambda change: -change.saving_us)[:_MAX_CHANGES])
 
 
 def _changes_of_findings(findings: Sequence[Finding]) -> Iterator[Change]:
@@ -80,8 +80,8 @@ def _changes_to_fast_path(
         if size is None or size > _MAX_FAST_PATH_BYTES or not is_within_node:
             return False
         for line in lines:
-            has_ranks = line.min_ranks <= group.size <= line.max_ranks
-            if line.collective == row.function and size <= line.up_to_bytes and has_ranks:
+            is_for_ranks = line.min_ranks <= group.size <= line.max_ranks
+            if line.collective == row.function and size <= line.up_to_bytes and is_for_ranks:
                 return line.method != NCCL  # the first line that fits decides
         return False
 
@@ -100,5 +100,5 @@ def _changes_to_fast_path(
 
 
 def _bounded(saving_us: float, groups: Sequence[CommunicatorGroup]) -> float:
-    """Limits a saving to the time in which no other group communicates: overlapped time saves nothing."""
+    """Limits a saving to the time in which only these groups communicate, because overlapped time saves nothing."""
     return min(saving_us, sum(group.alone_us or 0 for group in groups))

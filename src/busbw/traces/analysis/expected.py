@@ -11,9 +11,9 @@ from busbw.traces.model import Trace
 
 
 def nodes_of_ranks(trace: Trace, system: System | None) -> dict[int | None, str]:
-    """Returns the known nodes by rank of the job. The rank None stands for an unknown rank, and has no node.
+    """Returns the known nodes by rank of the job. A key is never None, the rank of a communicator that is unknown.
 
-    If no host is known, consecutive ranks are assumed to share a node: as many as the system has per node.
+    If no host is known, as many consecutive ranks share a node as the system has per node.
     """
     hosts: dict[int | None, str] = {rank.rank: rank.host for rank in trace.ranks if rank.host}
     if hosts or system is None:
@@ -30,12 +30,12 @@ def estimate_row(
     size = row.max_size_bytes
     if row.function not in collectives() or not size or None in node_lists[0]:
         return None
-    counts = Counter(node_lists[0])
+    ranks_by_node = Counter(node_lists[0])
     scenario = Scenario(
         collective=row.function,
         ranks=group.size,
-        ranks_per_node=max(counts.values()),
-        node_ranks=tuple(counts.values()),
+        ranks_per_node=max(ranks_by_node.values()),
+        node_ranks=tuple(ranks_by_node.values()),
         groups=_max_sharing(node_lists),
         dtype=row.dtypes[0] if len(row.dtypes) == 1 else None,
     )
@@ -44,8 +44,8 @@ def estimate_row(
 
 def _max_sharing(node_lists: Sequence[Sequence[str | None]]) -> int:
     """Returns the maximum number of communicators that share the NICs of a node. `node_lists`: nodes of their ranks."""
-    sharing: Counter[str | None] = Counter()
+    communicators_by_node: Counter[str | None] = Counter()
     for nodes in map(set, node_lists):
-        if len(nodes) > 1:
-            sharing.update(nodes)
-    return max(sharing.values(), default=1)
+        if len(nodes) > 1:  # otherwise the communicator uses no NIC
+            communicators_by_node.update(nodes)
+    return max(communicators_by_node.values(), default=1)

@@ -12,7 +12,7 @@ from busbw.traces.format import SYNCHRONIZING
 from busbw.units import count_text, milliseconds_text
 
 _MIN_LATE_RATIO = 3.0
-"""Minimum ratio to the median lateness of the other ranks. Without a straggler, each rank is sometimes the last."""
+"""Minimum lateness of a late rank, relative to the median of the other ranks. Even a healthy rank is sometimes last."""
 _MIN_SLOW_RATIO = 1.2
 """Minimum ratio of the transfer time of a communicator to the transfer time of similar communicators."""
 _MIN_COST = 0.001
@@ -22,7 +22,7 @@ _MIN_COST = 0.001
 def find_late_ranks(
     ranks: Sequence[RankRow], period_us: float | None, period: str, clock_error_us: float
 ) -> Iterator[Finding]:
-    """Yields the ranks that delay the others, the most expensive first. The cost is the lateness per period."""
+    """Yields the ranks that delay the others, the latest first. The cost of a finding is the lateness per period."""
     known = [(rank, rank.late_us) for rank in ranks if rank.late_us is not None]
     if len(known) < 2:
         return  # there is nothing to compare with
@@ -57,11 +57,12 @@ def find_slow_communicators(
             cost_us = own_us - others_us
             if others_us and own_us > _MIN_SLOW_RATIO * others_us and cost_us > _MIN_COST * (period_us or 0):
                 members = members_text(trace.communicators[communicator])
-                own = trace.communicators[communicator].members
-                hosts = sorted({rank.host for rank in trace.ranks if rank.rank in own and rank.host})
+                own_ranks = trace.communicators[communicator].members
+                hosts = sorted({rank.host for rank in trace.ranks if rank.rank in own_ranks and rank.host})
+                on_host = f" on {hosts[0]}" if len(hosts) == 1 else ""
                 text = (
-                    f"transfers of {group.label} among ranks {members}"
-                    f"{f' on {hosts[0]}' if len(hosts) == 1 else ''} take {own_us / others_us:.2f} times as long as in "
+                    f"transfers of {group.label} among ranks {members}{on_host} "
+                    f"take {own_us / others_us:.2f} times as long as in "
                     f"{count_text(len(group.communicators) - 1, 'similar communicator')}, for all its ranks: "
                     f"a slow link or GPU, not a late rank; cost {milliseconds_text(cost_us)} per {prepared.period}"
                 )

@@ -1,15 +1,17 @@
 """Groups communicators with the same role, such as all tensor-parallel groups of a job."""
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable
-from itertools import pairwise
 
 from busbw.traces.analysis.types import CommunicatorGroup
 from busbw.traces.model import Communicator, Trace
 from busbw.units import names_text
 
 _MAX_NAMES = 2
+"""Maximum number of names of communicators in the label of a group."""
 _MAX_RANGES = 4
+"""Maximum number of ranges in a text of ranks."""
 
 
 def group_communicators(trace: Trace) -> tuple[CommunicatorGroup, ...]:
@@ -20,14 +22,14 @@ def group_communicators(trace: Trace) -> tuple[CommunicatorGroup, ...]:
     rank, or without ranks, is a group of its own.
     """
     groups: dict[Hashable, list[int]] = {}
-    counts_by_members: dict[tuple[int | None, ...], int] = {}
+    counts_by_members: Counter[tuple[int | None, ...]] = Counter()
     for index, communicator in enumerate(trace.communicators):
         members = communicator.members
         first = members[0] if members else None
         if first is None or None in members:
             groups[index] = [index]
             continue
-        counts_by_members[members] = counts_by_members.get(members, 0) + 1
+        counts_by_members[members] += 1  # separates communicators with identical ranks
         distances = tuple(member - first for member in members if member is not None)
         name = re.sub(r"\d+", "", communicator.name)
         groups.setdefault((name, distances, counts_by_members[members]), []).append(index)
@@ -54,8 +56,11 @@ def members_text(communicator: Communicator) -> str:
 
 def ranks_text(ranks: Iterable[int]) -> str:
     """Returns ranks as text, with ranges of consecutive ranks."""
-    ordered = sorted(ranks)
-    breaks = [index for index, (one, following) in enumerate(pairwise(ordered), start=1) if following != one + 1]
-    ranges = [ordered[start:end] for start, end in pairwise([0, *breaks, len(ordered)]) if start < end]
-    texts = [str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in ranges]
+    ranges: list[list[int]] = []
+    for rank in sorted(ranks):
+        if ranges and rank == ranges[-1][-1] + 1:
+            ranges[-1].append(rank)
+        else:
+            ranges.append([rank])
+    texts = [str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges]
     return names_text(texts, _MAX_RANGES)

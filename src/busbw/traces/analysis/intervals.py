@@ -21,9 +21,9 @@ class Depths(NamedTuple):
     overlapped: float
     """Time with at least two active sets."""
     alone: Values
-    """For each set, the time in which only this set is active."""
+    """Time in which only this set is active, for each set."""
     total: Values
-    """For each set, the time in which the set is active."""
+    """Time in which this set is active, for each set."""
 
 
 def uncovered(starts: Values, ends: Values) -> Values:
@@ -53,7 +53,8 @@ def depths(starts: Values, ends: Values, sets: Indices, set_count: int) -> Depth
     """Measures how long the sets are active alone and together. `sets`: set of each interval."""
     merged = [merge(starts[sets == index], ends[sets == index]) for index in range(set_count)]
     set_indices = np.repeat(np.arange(set_count), [len(set_starts) for set_starts, _ in merged])
-    times = np.concatenate([*(part[0] for part in merged), *(part[1] for part in merged)])
+    # At each start one more set is active, and at each end one less. The depth is constant between these times.
+    times = np.concatenate([*(set_starts for set_starts, _ in merged), *(set_ends for _, set_ends in merged)])
     order = np.argsort(times, kind="stable")
     lengths = np.diff(times[order])
     signs = np.repeat([1, -1], len(set_indices))
@@ -62,5 +63,9 @@ def depths(starts: Values, ends: Values, sets: Indices, set_count: int) -> Depth
     is_alone = depth == 1
     index_of_active_set = sum_of_active_indices[is_alone]  # the sum has only one term
     alone: Values = np.bincount(index_of_active_set, weights=lengths[is_alone], minlength=set_count).astype(np.float64)
-    total = np.array([float((set_ends - set_starts).sum()) for set_starts, set_ends in merged])
-    return Depths(float(lengths[depth > 0].sum()), float(lengths[depth > 1].sum()), alone, total)
+    return Depths(
+        busy=float(lengths[depth > 0].sum()),
+        overlapped=float(lengths[depth > 1].sum()),
+        alone=alone,
+        total=np.array([float((set_ends - set_starts).sum()) for set_starts, set_ends in merged]),
+    )

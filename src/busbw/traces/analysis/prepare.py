@@ -66,14 +66,16 @@ def group_of_communicator(groups: Sequence[CommunicatorGroup]) -> Indices:
 
 def _number_rows(calls: CallTable, groups: Sequence[CommunicatorGroup]) -> tuple[Indices, int]:
     """Returns the row of each call, and the number of rows. -1: in no analyzed step."""
-    roles = group_of_communicator(groups)[calls.communicator] * 256 + calls.function
+    groups_and_functions = group_of_communicator(groups)[calls.communicator] * 256 + calls.function
     distinct_sizes, size_numbers = np.unique(calls.size_bytes, return_inverse=True)
+    common_number = len(distinct_sizes)  # stands for all sizes of calls with too many sizes
     is_pairwise = np.isin(calls.function, (*TRANSFERS, EXCHANGE))
-    for role in np.unique(roles[is_pairwise]):
-        chosen = roles == role
+    for group_and_function in np.unique(groups_and_functions[is_pairwise]):
+        chosen = groups_and_functions == group_and_function
         if len(np.unique(size_numbers[chosen])) > _MAX_SIZES:
-            size_numbers[chosen] = len(distinct_sizes)
+            size_numbers[chosen] = common_number
+    keys = groups_and_functions * (common_number + 1) + size_numbers
     in_step = calls.step >= 0
     rows = np.full(len(in_step), -1, dtype=np.int64)
-    keys, rows[in_step] = np.unique((roles * (len(distinct_sizes) + 1) + size_numbers)[in_step], return_inverse=True)
-    return rows, len(keys)
+    distinct_keys, rows[in_step] = np.unique(keys[in_step], return_inverse=True)
+    return rows, len(distinct_keys)

@@ -23,8 +23,10 @@ def measure_ranks(
     for one, depth, waiting_ns, late_ns in zip(
         calls.ranks, measured, arrivals.waiting_ns, arrivals.late_ns, strict=True
     ):
-        waits, late = (values[: len(one.analyzed)][one.analyzed] for values in (waiting_ns, late_ns))
+        # The arrays have the steps of the rank with the most steps.
+        waits = waiting_ns[: len(one.analyzed)][one.analyzed]
         is_known = len(waits) > 0 and not np.isnan(waits).any()
+        late = late_ns[: len(one.analyzed)][one.analyzed]
         late = late[~np.isnan(late)]
         communication_us = depth.busy / 1e3 / max(one.step_count, 1) if depth else None
         rows.append(
@@ -43,6 +45,7 @@ def measure_ranks(
 
 
 def _measure_depths(calls: CallTable, span: slice, groups: Sequence[CommunicatorGroup]) -> Depths | None:
+    """Measures a rank, with one set of intervals per group. None if its analyzed steps have no device times."""
     starts_ns, ends_ns = calls.start_ns[span], calls.end_ns[span]
     chosen = (calls.step[span] >= 0) & ~np.isnan(starts_ns)
     if not chosen.any():
@@ -54,10 +57,11 @@ def _measure_depths(calls: CallTable, span: slice, groups: Sequence[Communicator
 def _mean_alone_us(
     calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup], measured: Sequence[Depths | None]
 ) -> Values:
-    known = [(one.step_count * 1e3, depth) for one, depth in zip(calls, measured, strict=True) if depth]
+    """Returns the time per step in which only this group communicates, for each group: mean over its ranks."""
+    known = [(one.step_count, depth) for one, depth in zip(calls, measured, strict=True) if depth]
     if not known:
         return np.full(len(groups), np.nan)
-    alone_us = np.array([depth.alone / unit for unit, depth in known])
+    alone_us = np.array([depth.alone / 1e3 / step_count for step_count, depth in known])
     rank_counts = np.array([depth.total > 0 for _, depth in known]).sum(axis=0)
     mean_us: Values = alone_us.sum(axis=0) / np.maximum(rank_counts, 1)
     return mean_us

@@ -1,6 +1,7 @@
-"""Rows of the table of operations. The calls of a row have one function and one size, in one group of communicators.
+"""Rows of the table of operations, summarized from their calls.
 
-Exception: point-to-point operations of many sizes share a row.
+The calls of a row have one function and one size, in one group of communicators. Only point-to-point operations of many
+sizes share a row.
 """
 
 from itertools import pairwise
@@ -28,10 +29,10 @@ _FIELDS = ("datatype", "algorithm", "protocol", "channels")
 def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[OperationRow, ...]:
     """Summarizes the calls of each row. `period_us`: mean duration of a step, None if unknown."""
     calls, groups = prepared.calls, prepared.groups
-    # The first operation of a call represents the call.
+    # The fields of a call are those of its first operation.
     fields = np.concatenate([rank.trace.operations[list(_FIELDS)][rank.first_operations] for rank in calls.ranks])
     group_of = group_of_communicator(groups)
-    # A row has the calls of all ranks. This number divided by the steps of all ranks is the calls of a rank per step.
+    # A row has the calls of all ranks. Divided by the steps of all ranks, their number is the calls per rank and step.
     steps_of_all_ranks = [sum(rank.step_count for rank in calls.ranks if _is_in_group(rank, group)) for group in groups]
     transfers = transfers_by_row(prepared.matched)
     order = np.argsort(prepared.rows, kind="stable")
@@ -85,8 +86,10 @@ def _bandwidths(
     collective = collectives().get(function)
     if collective is None or not size_bytes or not transfer_us or ranks < 2:
         return None, None
-    factors = collective.algbw_factor_of(ranks), collective.bus_factor_of(ranks)
-    return bandwidth_gbps(size_bytes, transfer_us, factors[0]), bandwidth_gbps(size_bytes, transfer_us, factors[1])
+    return (
+        bandwidth_gbps(size_bytes, transfer_us, collective.algbw_factor_of(ranks)),
+        bandwidth_gbps(size_bytes, transfer_us, collective.bus_factor_of(ranks)),
+    )
 
 
 def _algorithm_names(algorithms: Codes, protocols: Codes) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ from busbw.traces.analysis.types import Change, OperationRow, RankRow, TraceAnal
 from busbw.units import count_text, milliseconds_text, names_text, number_text, size_range_text, size_text
 
 _MAX_HOSTS = 3
+"""Maximum number of host names in the facts."""
 _MIN_NUMBER = 0.001
+"""Smaller values are shown as "<0.001"."""
 
 
 class TextColumn(NamedTuple):
@@ -17,14 +19,15 @@ class TextColumn(NamedTuple):
     cells: tuple[str, ...]
     is_number: bool = True
     weight: int = 0
-    """If columns do not fit, the column with the lowest weight is dropped first. Weight 0: it is never dropped."""
+    """If columns do not fit, the column with the lowest weight is dropped first. Weight 0: the column stays."""
 
 
 def fact_texts(analysis: TraceAnalysis) -> Iterator[tuple[str, str]]:
     """Yields names and texts of the facts about the whole recording."""
-    hosts = f" on {count_text(len(analysis.hosts), 'host')} ({names_text(analysis.hosts, _MAX_HOSTS)})"
     ranks = f"{analysis.recorded_ranks} of {count_text(analysis.size, 'rank')}"
-    yield "recorded", f"{ranks}{hosts if analysis.hosts else ''}, {count_text(analysis.operations, 'operation')}"
+    if analysis.hosts:
+        ranks += f" on {count_text(len(analysis.hosts), 'host')} ({names_text(analysis.hosts, _MAX_HOSTS)})"
+    yield "recorded", f"{ranks}, {count_text(analysis.operations, 'operation')}"
     yield "by", ", ".join([*(analysis.libraries or ["unknown library"]), *analysis.producers])
     yield "steps", _steps_text(analysis)
     is_timed = any(row.time_us is not None for row in analysis.rows)
@@ -75,7 +78,7 @@ def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn
 
     return [
         column("communicator", lambda row: analysis.groups[row.group].label, is_number=False),
-        column("ranks", lambda row: _count_text(analysis, row), 4),
+        column("ranks", lambda row: _group_size_text(analysis, row), 4),
         column("function", lambda row: row.function, is_number=False),
         column("size", lambda row: sizes_text(row.min_size_bytes, row.max_size_bytes)),
         column("calls", lambda row: number_text(row.calls_per_step)),
@@ -91,9 +94,9 @@ def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn
 
 
 def rank_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn]:
-    """Returns the columns of the table of ranks. Of too many ranks, the ranks with the largest delay remain."""
-    ordered = sorted(analysis.ranks, key=lambda one: (-(one.late_us or 0), -(one.waiting_us or 0)))
-    rows = sorted(ordered[:max_rows], key=lambda one: one.rank)
+    """Returns the columns of the table of ranks. If there are too many ranks, those with the largest delay remain."""
+    largest_delay_first = sorted(analysis.ranks, key=lambda one: (-(one.late_us or 0), -(one.waiting_us or 0)))
+    rows = sorted(largest_delay_first[:max_rows], key=lambda one: one.rank)
 
     def column(name: str, text: Callable[[RankRow], str], weight: int = 0) -> TextColumn:
         return TextColumn(name, tuple(map(text, rows)), weight=weight)
@@ -109,7 +112,8 @@ def rank_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn]:
     ]
 
 
-def _count_text(analysis: TraceAnalysis, row: OperationRow) -> str:
+def _group_size_text(analysis: TraceAnalysis, row: OperationRow) -> str:
+    """Returns number and size of the communicators: "4 x 8". Only the size if there is one communicator."""
     group = analysis.groups[row.group]
     return f"{len(group.communicators)} x {group.size}" if len(group.communicators) > 1 else str(group.size)
 
@@ -128,8 +132,9 @@ def value_text(value: float | None, unit: float = 1.0) -> str:
 
 
 def _bound_text(row: OperationRow, value: float | None, sign: str) -> str:
-    """Marks a value that is only a bound, because the transfer time is only an upper bound."""
-    return f"{sign if row.is_transfer_upper_bound and value is not None else ''}{value_text(value)}"
+    """Returns the value, after the sign if the value is only a bound because the transfer time is an upper bound."""
+    is_bound = row.is_transfer_upper_bound and value is not None
+    return f"{sign}{value_text(value)}" if is_bound else value_text(value)
 
 
 def _expected_text(row: OperationRow) -> str:

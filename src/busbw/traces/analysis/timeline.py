@@ -36,7 +36,7 @@ class Timeline:
     lanes: tuple[Lane, ...]
     """Ordered by rank and group."""
     rank_count: int
-    """Number of ranks of the trace. The timeline may show fewer."""
+    """Number of ranks of the trace. The timeline may show fewer ranks."""
 
 
 def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline | None:
@@ -71,7 +71,7 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
 
 
 def _choose_ranks(analysis: TraceAnalysis, candidates: Sequence[int]) -> list[int]:
-    """Returns at most `MAX_RANKS` of the ranks: late ones for the first half, then those with the lowest numbers."""
+    """Returns at most `MAX_RANKS` ranks: late ranks for up to one half, then the ranks with the lowest numbers."""
     latest_first = sorted(candidates, key=lambda index: -(analysis.ranks[index].late_us or 0))
     late = [index for index in latest_first if analysis.ranks[index].late_us][: MAX_RANKS // 2]
     others = [index for index in candidates if index not in late]
@@ -84,18 +84,17 @@ def _lanes(prepared: PreparedTrace, ranks: Sequence[int], begin_ns: float, end_n
     max_gap_ms = (end_ns - begin_ns) / 1e6 * _RESOLUTION
     for rank in (calls.ranks[index] for index in ranks):
         groups = group_of_communicator(prepared.groups)[calls.communicator[rank.span]]
-        times = [values[rank.span] for values in (calls.start_ns, wait_ends_ns, calls.end_ns)]
-        starts_ns, _, ends_ns = times
-        is_visible = (ends_ns > begin_ns) & (starts_ns < end_ns)
+        is_visible = (calls.end_ns[rank.span] > begin_ns) & (calls.start_ns[rank.span] < end_ns)
+        times_ns = np.stack([calls.start_ns[rank.span], wait_ends_ns[rank.span], calls.end_ns[rank.span]])
+        times_ms = (np.clip(times_ns, begin_ns, end_ns) - begin_ns) / 1e6
         for group in np.unique(groups[is_visible]):
-            chosen = is_visible & (groups == group)
-            start, wait_end, end = ((np.clip(one[chosen], begin_ns, end_ns) - begin_ns) / 1e6 for one in times)
-            is_waiting = wait_end > start
+            start_ms, wait_end_ms, end_ms = times_ms[:, is_visible & (groups == group)]
+            is_waiting = wait_end_ms > start_ms
             yield Lane(
                 rank=rank.trace.rank,
                 group=int(group),
-                waits=merge(start[is_waiting], wait_end[is_waiting], max_gap_ms),
-                transfers=merge(wait_end, end, max_gap_ms),
+                waits=merge(start_ms[is_waiting], wait_end_ms[is_waiting], max_gap_ms),
+                transfers=merge(wait_end_ms, end_ms, max_gap_ms),
             )
 
 
@@ -107,6 +106,6 @@ def _wait_ends(prepared: PreparedTrace) -> Values:
         if one.is_aligned and one.function in SYNCHRONIZING:
             complete = one.calls[one.is_complete]
             latest = one.start_ns[one.is_complete].max(axis=1)
-            # A clock error can place the last start after the end of a rank.
+            # A clock error can place the last start after the end of the call of a rank.
             wait_ends_ns[complete] = np.minimum(latest[:, np.newaxis], calls.end_ns[complete])
     return wait_ends_ns

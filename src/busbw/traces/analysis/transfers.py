@@ -1,7 +1,7 @@
 """Splits matched operations into wait and transfer, and separates late ranks from slow communicators.
 
-A rank that arrives early waits inside the operation for the others. So its duration is wait plus transfer, and the
-duration of the last rank is the transfer.
+A rank that arrives early waits inside the operation for the others. So the duration on this rank is wait plus transfer,
+and the duration on the last rank is the transfer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ def match_calls(
         if one.function in SYNCHRONIZING:
             transfer = np.fmin.reduce(duration, axis=1)
         else:
-            # The root may end before the others have started, so only all ranks together show the transfer.
+            # A rank may end before the others have started, so only all ranks together show the transfer.
             is_complete &= is_aligned
             transfer = np.where(is_complete, end.max(axis=1) - start.max(axis=1), np.nan)
         yield MatchedCalls(
@@ -93,12 +93,14 @@ def transfers_by_row(matched: Sequence[MatchedCalls]) -> dict[int, tuple[float, 
 
     If all ranks recorded some operations of a row, only these operations count.
     """
-    names = ("row", "transfer_ns", "is_complete")
-    rows, transfers, complete = (np.concatenate([[], *(getattr(one, name) for one in matched)]) for name in names)
-    is_known = (rows >= 0) & ~np.isnan(transfers)
-    bounds = median_by_key(rows[is_known], transfers[is_known] / 1e3)
-    is_known &= complete > 0
-    exact = median_by_key(rows[is_known], transfers[is_known] / 1e3)
+    if not matched:
+        return {}
+    rows = np.concatenate([one.row for one in matched])
+    transfers_us = np.concatenate([one.transfer_ns for one in matched]) / 1e3
+    is_known = (rows >= 0) & ~np.isnan(transfers_us)
+    is_exact = is_known & np.concatenate([one.is_complete for one in matched])
+    bounds = median_by_key(rows[is_known], transfers_us[is_known])
+    exact = median_by_key(rows[is_exact], transfers_us[is_exact])
     return {row: (exact.get(row, bound), row not in exact) for row, bound in bounds.items()}
 
 
@@ -124,15 +126,14 @@ class Arrivals(NamedTuple):
 def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock_error_ns: float) -> Arrivals:
     """Measures waits, and the lateness of each rank that its own computing causes.
 
-    Only the last rank of an operation is late: by the time since the start of the last but one rank. A rank can also be
-    late because it waited in another operation. So the lateness has a second limit: the gap of the last rank less the
-    median gap of the other ranks. The gap of a rank is the time since its last communication, by its own clock.
+    Only the last rank of an operation is late: at most by the time since the start of the last but one rank. A rank can
+    also be late because it waited in another operation. So the lateness has a second limit: the gap of the last rank,
+    less the median gap of the other ranks. A gap is the time since the last communication of a rank, by its own clock.
     """
     step_count = max(len(one.analyzed) for one in calls.ranks)
     waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
     late: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
     gaps = np.concatenate([_gaps(calls.start_ns[one.span], calls.end_ns[one.span]) for one in calls.ranks])
-    is_known = np.zeros(len(calls.ranks), dtype=bool)
     for one in matched:
         chosen = one.is_complete & (one.row >= 0) & ~np.isnan(one.start_ns).any(axis=1)
         if not one.is_aligned or one.function not in SYNCHRONIZING or len(one.ranks) < 2 or not chosen.any():
@@ -142,15 +143,13 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
         latest, last = start.max(axis=1), start.argmax(axis=1)
         own_late = _own_lateness(start, gaps[call_matrix], clock_error_ns)
         for column, rank in enumerate(one.ranks):
-            is_known[rank] = True
             waits[rank].append((start[:, column], latest, steps[:, column]))
             is_last = (last == column) & ((own_late > 0) | np.isnan(own_late))
             late[rank].append((latest[is_last] - own_late[is_last], latest[is_last], steps[is_last, column]))
-    waiting_ns, late_ns = (
-        np.stack([_per_step(*pair, step_count) for pair in zip(parts, is_known, strict=True)])
-        for parts in (waits, late)
+    return Arrivals(
+        waiting_ns=np.stack([_per_step(waits[rank], step_count) for rank in range(len(calls.ranks))]),
+        late_ns=np.stack([_per_step(late[rank], step_count) for rank in range(len(calls.ranks))]),
     )
-    return Arrivals(waiting_ns, late_ns)
 
 
 def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> Values:
@@ -158,19 +157,19 @@ def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> V
 
     Args:
         start_ns: Starts as an array [operations, ranks].
-        gaps_ns: Times since the last communication of each rank, as such an array.
-        clock_error_ns: Lead up to which no rank is late.
+        gaps_ns: Time since the last communication of each rank, as an array [operations, ranks].
+        clock_error_ns: No rank counts as late up to this delay.
     """
     operations, last = np.arange(len(start_ns)), start_ns.argmax(axis=1)
-    lead = start_ns.max(axis=1) - np.sort(start_ns, axis=1)[:, -2]
+    delay = start_ns.max(axis=1) - np.sort(start_ns, axis=1)[:, -2]
     last_gap = gaps_ns[operations, last]
     gaps_of_others = gaps_ns.copy()
     gaps_of_others[operations, last] = np.nan
     is_gap_known = ~np.isnan(gaps_of_others).all(axis=1)
-    excess = np.full(len(start_ns), np.nan)
-    excess[is_gap_known] = last_gap[is_gap_known] - np.nanmedian(gaps_of_others[is_gap_known], axis=1)
-    lateness: Values = np.clip(np.minimum(lead, excess), 0, None)
-    lateness[lead <= clock_error_ns] = 0
+    excess_gap = np.full(len(start_ns), np.nan)
+    excess_gap[is_gap_known] = last_gap[is_gap_known] - np.nanmedian(gaps_of_others[is_gap_known], axis=1)
+    lateness: Values = np.clip(np.minimum(delay, excess_gap), 0, None)
+    lateness[delay <= clock_error_ns] = 0
     return lateness
 
 
@@ -185,9 +184,16 @@ def _gaps(starts_ns: Values, ends_ns: Values) -> Values:
     return gaps
 
 
-def _per_step(parts: list[tuple[Values, Values, Indices]], is_known: bool, step_count: int) -> Values:
-    """Returns the union of the intervals per step. Simultaneous operations of two communicators count once."""
-    if not is_known:
+def _per_step(parts: list[tuple[Values, Values, Indices]], step_count: int) -> Values:
+    """Returns the length of the union of intervals in each step. NaN if there are no parts.
+
+    So simultaneous operations of two communicators count once.
+
+    Args:
+        parts: Starts, ends and steps of intervals. A part may be empty.
+        step_count: Number of steps.
+    """
+    if not parts:
         return np.full(step_count, np.nan)
     starts, ends, steps = (np.concatenate(values) for values in zip(*parts, strict=True))
     in_step = steps >= 0
