@@ -16,16 +16,16 @@ _NIC_PORT = re.compile(r'\[\d+\][^"]*"H-[^"]+"\[.*#\s*"(?P<node>\S+) (?P<nic>\S+
 def parse_ibnetdiscover(text: str) -> Iterator[Attachment]:
     """Yields an attachment for each NIC at a switch."""
     counts = Counter(_switch_name(header["description"]) for header in _SWITCH.finditer(text))
-    leaf = ""
+    switch = ""  # switch of the current paragraph. Empty: the paragraph describes something else
     for line in text.splitlines():
         if header := _SWITCH.match(line):
             name = _switch_name(header["description"])
-            # Unmanaged switches have the name of their model.
-            leaf = name if counts[name] == 1 else f"{name} {header['guid']}"
+            # Unmanaged switches have the name of their model, so several switches can have one name.
+            switch = name if counts[name] == 1 else f"{name} {header['guid']}"
         elif not line.startswith("["):
-            leaf = ""
-        elif leaf and (port := _NIC_PORT.match(line)):
-            yield Attachment(port["node"], port["nic"], leaf)
+            switch = ""
+        elif switch and (port := _NIC_PORT.match(line)):
+            yield Attachment(port["node"], port["nic"], switch)
 
 
 def _switch_name(description: str) -> str:

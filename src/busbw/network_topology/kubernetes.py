@@ -14,7 +14,9 @@ _LEAF_LABELS = (
     "oci.oraclecloud.com/rdma.local_block_id",
     "oci.oraclecloud.com/host.rack_id",
 )
-"""Labels with the part of the network that is nearest to the node. The first one that a node has is used for all."""
+"""Labels with the part of the network that is nearest to the node.
+
+The first label that any node has is used for all nodes."""
 
 
 class _Metadata(Struct, frozen=True):
@@ -45,7 +47,7 @@ class NodeDocument(Struct, frozen=True):
         leaf_label = next((label for label in _LEAF_LABELS if label in used_labels), "")
         for node in nodes:
             if leaf_label in node.labels:
-                # A node may have another name than its host.
+                # The name of a node can differ from its host name, and a measuring program may report either.
                 hosts = {node.name, node.labels.get("kubernetes.io/hostname", node.name)}
                 yield from (Attachment(host, None, node.labels[leaf_label]) for host in hosts)
         for instance in self.instances:

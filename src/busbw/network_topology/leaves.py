@@ -28,8 +28,8 @@ def with_leaves(
 
     Args:
         nodes: Nodes of a cluster.
-        attachments: NICs and leaf switches of these nodes. Attachments of unknown nodes are ignored. A NIC without an
-            attachment under its node's full name has that of the short name, also from another domain.
+        attachments: NICs and leaf switches of these nodes. Attachments of unknown nodes are ignored. If a NIC has no
+            attachment under the full name of its node, an attachment under the short name applies, from any domain.
         source: File of the attachments, for errors.
 
     Raises:
@@ -58,7 +58,7 @@ def with_leaves(
 
 
 def _short(name: str) -> str:
-    """Returns a host name without its domain. An IPv4 address remains whole."""
+    """Returns a host name without its domain. An IPv4 address stays unchanged."""
     short = name.partition(".")[0]
     is_ipv4_address = short.isdigit()
     return name if is_ipv4_address else short

@@ -9,6 +9,8 @@ from busbw.network_topology.leaves import Attachment
 
 
 class _Switch(Struct, frozen=True):
+    """A switch of a tree, or a block. The name is in the field `switch` or `block`."""
+
     switch: str = ""
     block: str = ""
     children: str = ""
@@ -45,7 +47,7 @@ def default_attachments(topologies: list[SlurmTopology]) -> Iterator[Attachment]
 
 def _attachments(switches: Iterable[Switch]) -> Iterator[Attachment]:
     for switch in switches:
-        if switch.children:  # not a leaf; `scontrol show topology` lists all nodes below each switch
+        if switch.children:  # no leaf: `scontrol show topology` repeats the nodes of the switches below it
             continue
         try:
             yield from (Attachment(node, None, switch.name) for node in expand_hostlist(switch.nodes))

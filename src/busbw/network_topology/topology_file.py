@@ -1,4 +1,4 @@
-"""Reads a topology file of any format. The content decides which one it is."""
+"""Reads a topology file. The content decides the format."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,6 +18,7 @@ from busbw.network_topology.slurm import SlurmTopology, default_attachments, par
 _MAX_BYTES = 1 << 28
 """Maximum length of a file. 1,024 nodes as JSON of Kubernetes have 50 MB."""
 _MAX_YAML_BYTES = 1 << 22
+"""Maximum length of YAML, because its parser is slow."""
 _MAX_ATTACHMENTS = 1 << 18
 _REMEDY = "give a file of Slurm, ibnetdiscover or `kubectl get nodes -o json`, or lines NODE LEAF or NODE NIC LEAF"
 
@@ -60,7 +61,7 @@ def _parse_json(text: str) -> Iterator[Attachment]:
 def _parse_yaml(text: str) -> Iterator[Attachment]:
     if len(text) > _MAX_YAML_BYTES:
         raise ValueError("YAML above 4 MiB takes long to read, so use JSON")
-    # A few lines of aliases can stand for any amount of data.
+    # A few lines of aliases can expand to any amount of data, so aliases are refused.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, Loader=loader)):
         raise ValueError("it has a YAML alias")

@@ -14,6 +14,7 @@ NIC_GBPS, UPLINK_GBPS, NVLINK_GBPS = 48.0, 48.0, 360.0
 """Rates in GB/s of a NIC and an uplink of 400 Gb/s, and of the NVLinks of one GPU."""
 DEFAULT_NODES_PER_GROUP = 32
 _MAX_GPUS = 1 << 16
+"""Maximum number of GPUs, because the arrays of a larger cluster need much time and memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class Fabric:
     oversubscription: float = 1.0
     """Rate of the NICs of a leaf divided by the rate of its uplinks."""
     planes: int = 1
-    """Planes of the network. A flow uses all of them, with a share of the rate of NIC and uplinks in each."""
+    """Parallel networks. A flow uses all planes, and each plane has an equal share of the rate of NICs and uplinks."""
     is_adaptive: bool = False
     """True if each flow of a leaf uses all uplinks. False if a hash selects one uplink for each flow."""
 
@@ -41,8 +42,8 @@ class Fabric:
     @property
     def uplinks(self) -> int:
         """Number of uplinks of each leaf."""
-        ports = self.nodes_per_group * (1 if self.layout == "rail" else self.gpus)
-        return max(round(ports / self.oversubscription), 1)
+        nics_of_leaf = self.nodes_per_group if self.layout == "rail" else self.nodes_per_group * self.gpus
+        return max(round(nics_of_leaf / self.oversubscription), 1)
 
     def leaf(self, node: int, nic: int) -> int:
         """Returns the number of the leaf of a NIC."""

@@ -26,7 +26,6 @@ FORMS = {
 
 LEAF is a number in the order of the leaf names of the simulator. A single GPU of nvlink stands for its links to all
 other GPUs. The ports of a GPU are slow only if the GPU exchanges data with several GPUs of its node at once."""
-KINDS = tuple(FORMS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +42,9 @@ class SimulatedFault:
 
 
 def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
-    """Returns the fault of a text such as `nic:3/5:2.0`, `nic:3/5:dead` or `nic:3/5:2.0@0.2` (a fifth of the time).
+    """Returns the fault of a text such as `nic:3/5:2.0`, `nic:3/5:dead` or `nic:3/5:2.0@0.2`.
+
+    The number after "@" is the share of slow iterations.
 
     Raises:
         UsageError: The kind is unknown, or the place is not in the fabric.
@@ -51,7 +52,7 @@ def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
     kind, _, rest = text.partition(":")
     place_text, _, slowdown_text = rest.partition(":")
     if kind not in FORMS:
-        remedy = f"{suggestion(kind, KINDS)}use one of {', '.join(KINDS)}"
+        remedy = f"{suggestion(kind, FORMS)}use one of {', '.join(FORMS)}"
         raise UsageError(f'--fault {text}: the kind "{kind}" is unknown', remedy=remedy)
     form = f"{kind}:{FORMS[kind]}"
     if kind != "failover":
@@ -77,12 +78,14 @@ def _parse_slowdown(text: str) -> tuple[float, float]:
     """Returns slow-down and share of a text such as "2.0@0.2" or "dead". NaN if they are not numbers."""
     factor_text, _, share_text = text.partition("@")
     try:
-        return float("inf") if factor_text == "dead" else float(factor_text), float(share_text or "1")
+        slowdown = float("inf") if factor_text == "dead" else float(factor_text)
+        return slowdown, float(share_text or "1")
     except ValueError:
         return float("nan"), float("nan")
 
 
 def _reject_outside(text: str, kind: str, place: tuple[int, ...], fabric: Fabric) -> None:
+    """Raises `UsageError` if a number is outside the fabric, or both ends of a pair are equal."""
     counts = {
         "NODE": fabric.nodes,
         "GPU": fabric.gpus,
@@ -91,12 +94,13 @@ def _reject_outside(text: str, kind: str, place: tuple[int, ...], fabric: Fabric
         "LEAF": len(fabric.leaf_numbers()),
         "UPLINK": fabric.uplinks,
     }
-    for title, number in zip(re.findall("[A-Z]+", FORMS[kind]), place, strict=False):
-        limit = counts[title]
-        if number >= limit:
+    titles = re.findall("[A-Z]+", FORMS[kind])
+    for title, number in zip(titles, place, strict=False):  # the last part of a place may be missing
+        count = counts[title]
+        if number >= count:
             raise UsageError(
                 f"--fault {text}: {number} is outside the cluster of {fabric.nodes}x{fabric.gpus}",
-                remedy=f"set {title} to a number from 0 to {limit - 1}",
+                remedy=f"set {title} to a number from 0 to {count - 1}",
             )
     has_two_ends = kind == "pair" or (kind == "nvlink" and len(place) > 2)
     if has_two_ends and place[-1] == place[-2]:

@@ -1,8 +1,8 @@
 """Times of the flows of a round in a simulated cluster.
 
 Each link of a path has a capacity, which its flows share equally. The rate of a flow is the smallest share on its path.
-Noise is multiplicative: drift of the round, differences between NICs, between flows and between iterations. A few flows
-are slowed by the traffic of other jobs.
+Noise is multiplicative: drift of the round, differences between NICs, between flows and between iterations. The traffic
+of other jobs slows a few flows.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _FLOW_START_US = 20.0
+"""Time from the start of a flow to its first byte."""
 _ROUND_START_S = 0.12
 """Time in which a round makes its connections and warms up."""
 _TIMEOUT_S = 30.0
@@ -56,9 +57,12 @@ class Simulation:
         self.fabric, self.faults, self.noise = fabric, tuple(faults), noise
         self._random = np.random.default_rng(seed)
         self._salt = int(self._random.integers(1 << 30))
+        """Number that makes the hashes of uplinks depend on the seed."""
         count = fabric.nodes * fabric.gpus
         self._gpu_level = np.exp(self._random.normal(0, noise.part, count))
+        """Relative rate of the NVLinks of each GPU."""
         self._nic_level = np.exp(self._random.normal(0, noise.part, (2, count)))
+        """Relative rate of each NIC, sending and receiving."""
         nics = product(range(fabric.nodes), range(fabric.gpus))
         self._leaf: Numbers = np.array([fabric.leaf(node, nic) for node, nic in nics])
 
@@ -74,8 +78,9 @@ class Simulation:
         gpus = self.fabric.gpus
         is_network = source // gpus != target // gpus
         shape = (len(source), iterations)
-        nics = self._carrying_nics(source, target)
-        rate_gbps = np.where(is_network, self._network_gbps(*nics, is_network), self._nvlink_gbps(source, target))
+        source_nic, target_nic = self._carrying_nics(source, target)
+        network_gbps = self._network_gbps(source_nic, target_nic, is_network)
+        rate_gbps = np.where(is_network, network_gbps, self._nvlink_gbps(source, target))
         fault_factor = self._fault_factor(source, target, is_network, shape)
         noise_factor = self._noise_factor(source, target, is_network, shape)
         times = (size_bytes / rate_gbps / 1e3)[:, None] * fault_factor * noise_factor
@@ -100,8 +105,8 @@ class Simulation:
         """Returns the times if one kernel receives a flow and sends another flow, and ends with the later flow."""
         flow_sent_by = np.full(len(self._leaf), -1)
         flow_sent_by[source] = np.arange(len(source))
-        receivers_flow = flow_sent_by[target]  # -1 if the receiver sends none
-        return np.where((receivers_flow >= 0)[:, None], np.maximum(times, times[receivers_flow]), times)
+        sent_by_receiver = flow_sent_by[target]  # -1: the receiver sends no flow
+        return np.where((sent_by_receiver >= 0)[:, None], np.maximum(times, times[sent_by_receiver]), times)
 
     def _carrying_nics(self, source: Numbers, target: Numbers) -> tuple[Numbers, Numbers]:
         """Returns the NICs that carry each flow. The next NIC of the node carries the traffic of a failed NIC."""
@@ -120,8 +125,8 @@ class Simulation:
     def _reserve(self, fault: SimulatedFault, source: Numbers, target: Numbers) -> Values:
         """Returns the rate that the part would give each flow without the fault, relative to the rate of the flow.
 
-        A ratio of 4 means that the flow uses a quarter of the part, because four flows share its other end. So the
-        fault slows this flow by a quarter of its factor only.
+        A ratio of 4 means that the flow uses a quarter of the part, because four flows share the other end of the flow.
+        So the fault slows this flow only by a quarter of its factor.
         """
         flows = self._flows_at_ends(source, target)
         if fault.kind == "nvlink" and len(fault.place) > 2:
@@ -129,7 +134,8 @@ class Simulation:
         if fault.kind not in ("gpu", "nvlink"):
             return np.ones(len(source))
         slow_gpu = fault.place[0] * self.fabric.gpus + fault.place[1]
-        return np.asarray(flows.max(axis=0) / np.where(source == slow_gpu, flows[0], flows[1]))
+        flows_at_slow_end = np.where(source == slow_gpu, flows[0], flows[1])
+        return np.asarray(flows.max(axis=0) / flows_at_slow_end)
 
     def _nvlink_gbps(self, source: Numbers, target: Numbers) -> Values:
         """Returns the rate of each flow if its GPUs are on one node. The slower end determines the rate."""
@@ -137,34 +143,38 @@ class Simulation:
         return np.asarray(NVLINK_GBPS * levels.min(axis=0))
 
     def _network_gbps(self, source: Numbers, target: Numbers, is_network: Mask) -> Values:
-        """Returns the rate of each flow between nodes, from the sending and receiving NIC of each flow."""
+        """Returns the rate of each flow between nodes. `source` and `target`: NICs of each flow."""
         count = len(self._leaf)
-        sends = np.bincount(source[is_network], minlength=count)
-        receives = np.bincount(target[is_network], minlength=count)
-        is_duplex = (sends > 0) & (receives > 0)
+        sent_flows = np.bincount(source[is_network], minlength=count)
+        received_flows = np.bincount(target[is_network], minlength=count)
+        is_duplex = (sent_flows > 0) & (received_flows > 0)
         nic_gbps = NIC_GBPS * self._nic_level * np.where(is_duplex, _DUPLEX_RATE, 1.0)
-        rate = np.minimum(
-            nic_gbps[0, source] / np.maximum(sends[source], 1), nic_gbps[1, target] / np.maximum(receives[target], 1)
-        )
-        ends = self._leaf[source], self._leaf[target]
-        is_across = is_network & (ends[0] != ends[1])
-        leaf_count, links = int(self._leaf.max()) + 1, self.fabric.uplinks
+        source_gbps = nic_gbps[0, source] / np.maximum(sent_flows[source], 1)
+        target_gbps = nic_gbps[1, target] / np.maximum(received_flows[target], 1)
+        rate_gbps = np.minimum(source_gbps, target_gbps)
+        source_leaf, target_leaf = self._leaf[source], self._leaf[target]
+        is_across = is_network & (source_leaf != target_leaf)
+        uplinks = self.fabric.uplinks
+
+        def limit_by(links: Numbers, link_gbps: float) -> None:
+            """Limits the flows between leaves to their share of a link. `links`: link of each flow."""
+            flows_of_link = np.bincount(links[is_across])
+            used = links[is_across]
+            rate_gbps[is_across] = np.minimum(rate_gbps[is_across], link_gbps / flows_of_link[used])
+
         if self.fabric.is_adaptive:
-            for leaf in ends:
-                load = np.bincount(leaf[is_across], minlength=leaf_count)
-                rate[is_across] = np.minimum(rate, links * UPLINK_GBPS / np.maximum(load[leaf], 1))[is_across]
-            return np.asarray(rate)
+            for leaf in (source_leaf, target_leaf):
+                limit_by(leaf, uplinks * UPLINK_GBPS)
+            return np.asarray(rate_gbps)
         # A flow has an equal part in each plane, and ends with its last part.
-        for plane, leaf in product(range(self.fabric.planes), ends):
-            link = leaf * links + self._hashed_uplink(source, target, plane)
-            load = np.bincount(link[is_across], minlength=leaf_count * links)
-            rate[is_across] = np.minimum(rate, UPLINK_GBPS / np.maximum(load[link], 1))[is_across]
-        return np.asarray(rate)
+        for plane, leaf in product(range(self.fabric.planes), (source_leaf, target_leaf)):
+            limit_by(leaf * uplinks + self._hashed_uplink(source, target, plane), UPLINK_GBPS)
+        return np.asarray(rate_gbps)
 
     def _hashed_uplink(self, source: Numbers, target: Numbers, plane: int = 0) -> Numbers:
         """Returns the uplink of each flow, by a hash of its GPUs. The uplink of a connection does not change."""
         mixed = ((source << 20) + target * 40503 + plane * 977 + self._salt) & 0xFFFFFFFF
-        for factor in (2246822519, 3266489917):
+        for factor in (2246822519, 3266489917):  # factors of xxHash32
             mixed = ((mixed ^ (mixed >> 15)) * factor) & 0xFFFFFFFF
         return np.asarray((mixed ^ (mixed >> 13)) % self.fabric.uplinks)
 
@@ -208,13 +218,15 @@ class Simulation:
         return np.asarray(is_crossing)
 
     def _noise_factor(self, source: Numbers, target: Numbers, is_network: Mask, shape: tuple[int, int]) -> Values:
+        """Returns the factor by which noise changes each iteration of each flow."""
         random, noise = self._random, self.noise
         is_across = is_network & (self._leaf[source] != self._leaf[target])
-        of_flow = random.normal(0, noise.flow * np.where(is_across, 2, 1))
+        log_of_flow = random.normal(0, noise.flow * np.where(is_across, 2, 1))
         other_job_probability = noise.other_jobs * np.where(is_across, 3, is_network)
-        meets_other_job = random.random(shape[0]) < other_job_probability
-        of_round = random.normal(0, noise.drift)
-        flow_factor = np.exp(of_round + of_flow) * np.where(meets_other_job, 1 + random.uniform(0.1, 1, shape[0]), 1)
+        has_other_job = random.random(shape[0]) < other_job_probability
+        log_of_round = random.normal(0, noise.drift)
+        other_job_factor = np.where(has_other_job, 1 + random.uniform(0.1, 1, shape[0]), 1)
+        flow_factor = np.exp(log_of_round + log_of_flow) * other_job_factor
         spike_factor = np.where(random.random(shape) < noise.spike_share, random.uniform(1.2, 3, shape), 1)
         iteration_factor = np.exp(random.normal(0, noise.iteration, shape))
         return np.asarray(flow_factor[:, None] * spike_factor * iteration_factor)
