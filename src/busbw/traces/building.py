@@ -1,4 +1,4 @@
-"""Makes a trace of ranks and communicators, for all sources: own files, recordings of other programs and models."""
+"""Builds a trace from its ranks and communicators, for all sources: own files, recordings of other programs, models."""
 
 import struct
 from array import array
@@ -20,13 +20,17 @@ _RECORD = struct.Struct("<BBBBHHiIQQQQBBBBIII")
 """One operation, with the fields of `format.OPERATION` in their order."""
 _DATATYPE_COUNT, _REDOP_COUNT = len(layout.DATATYPE_NAMES), len(layout.REDOP_NAMES)
 _MAX_COUNT = 1 << 60
+"""Maximum count of an operation. A larger number is damage."""
 _MIN_UNIX_NS = 10**17
 """Minimum of a Unix time: 1973. A smaller value is another time, for example the time since boot."""
 _MAX_TOTAL_SIZE = 1 << 22
 """Maximum sum of the sizes of all communicators. More is damage, and would fill the memory."""
 _MAX_RANK = 1 << 31
+"""Ranks of a trace file are below this number."""
 _MAX_NAMES = 8
+"""Maximum number of ranks that a problem lists."""
 NO_SEQUENCE = -1
+"""Number of a call that its source does not number."""
 Numbers = NDArray[np.int64]
 
 
@@ -37,7 +41,7 @@ class Call(NamedTuple):
     communicator: int
     """Index from `TraceBuilder.communicator`."""
     elements: int
-    """Count, as in the call of NCCL."""
+    """Argument `count` of the call of NCCL."""
     datatype: int = layout.UNKNOWN_BYTE
     redop: int = layout.UNKNOWN_BYTE
     peer: int = -1
@@ -49,7 +53,7 @@ class Call(NamedTuple):
     device_start_ns: int = 0
     device_end_ns: int = 0
     duration_ns: int = 0
-    """Time on the device, from a source that tells no start. 0: unknown."""
+    """Time on the device, from a source that does not state the start. 0: unknown."""
     algorithm: int = Algorithm.UNKNOWN
     protocol: int = Protocol.UNKNOWN
     channels: int = layout.UNKNOWN_BYTE
@@ -74,7 +78,9 @@ class RankBuilder:
         """Number of calls with impossible values, which are left out."""
         self.own_rank_by_communicator: dict[int, int] = {}
         self._operations: Operations | None = None
+        """Operations after a replacement. None: they are in `_records`."""
         self._records = bytearray()
+        """Packed records of the operations that were added."""
         self._sequences = array("q")
         self._streams: dict[Hashable, int] = {}
         self._threads: dict[Hashable, int] = {}
@@ -148,22 +154,23 @@ class RankBuilder:
         self._sequences = array("q", self.sequences[selection].tobytes())
 
     def start_at_first_time(self, offset_ns: int = 0) -> None:
-        """Makes the times of the host clock relative to the first one, and sets `start_ns` to the start.
+        """Makes the times of the host clock relative to the first time, and sets `start_ns` to its Unix time.
 
-        `offset_ns` is the Unix time of 0 on the clock of the source. `start_ns` remains 0 if this clock has no known
-        relation to Unix time.
+        Args:
+            offset_ns: Unix time of 0 on the clock of the source. If the sum with the first time is no plausible Unix
+                time, `start_ns` becomes 0 (unknown).
         """
         operations = self.operations
         names = ["enqueue_ns"]
         if self.device_clock == DeviceClock.HOST:
             names += ["device_start_ns", "device_end_ns"]
         known = [(operations[name], operations[name] > 0) for name in names]
-        first = min((int(times[is_known].min()) for times, is_known in known if is_known.any()), default=1)
-        start = first - 1  # the first time becomes 1, because 0 means unknown
+        first_ns = min((int(times[is_known].min()) for times, is_known in known if is_known.any()), default=1)
+        zero_ns = first_ns - 1  # the first time becomes 1, because 0 means unknown
         for times, is_known in known:
-            times[is_known] -= np.uint64(start)
-        start_ns = start + offset_ns
-        self.start_ns = start_ns if start_ns >= _MIN_UNIX_NS else 0
+            times[is_known] -= np.uint64(zero_ns)
+        unix_ns = zero_ns + offset_ns
+        self.start_ns = unix_ns if unix_ns >= _MIN_UNIX_NS else 0
 
 
 class TraceBuilder:
@@ -189,13 +196,15 @@ class TraceBuilder:
         return list(self._ranks.values())
 
     def add_problem(self, problem: str, count: int = 1) -> None:
-        """Adds a sentence, or its count if the sentence was added before. "{count}" in it stands for the total."""
+        """Adds a sentence, or only its count if the sentence is known. "{count}" in the sentence becomes the total."""
         if count:
             self._problems[problem] += count
 
     def rank(self, key: Hashable, source: str) -> RankBuilder:
         """Returns the rank with this key, and creates it if it is new."""
-        return self._ranks.get(key) or self._ranks.setdefault(key, RankBuilder(source, self._producer))
+        if key not in self._ranks:
+            self._ranks[key] = RankBuilder(source, self._producer)
+        return self._ranks[key]
 
     def communicator(self, identity: str, size: int, *, name: str = "", members: Sequence[int] = ()) -> int | None:
         """Returns the index of a communicator, and creates it if it is new. None if its values are impossible.
@@ -203,7 +212,7 @@ class TraceBuilder:
         Args:
             identity: Equal for all ranks of the communicator.
             size: Number of ranks.
-            name: Name that the program gave it.
+            name: Name that the program gave the communicator.
             members: Rank of the job for each rank of the communicator. Empty, or a negative rank: unknown.
         """
         if identity not in self._indices:
@@ -225,11 +234,12 @@ class TraceBuilder:
             return None
         self._total_size += size
         self._communicators.append(Communicator(identity=identity, name=name, size=size, members=()))
-        self._members.append({place: member for place, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK})
+        listed = enumerate(members[:size])
+        self._members.append({own_rank: member for own_rank, member in listed if 0 <= member < _MAX_RANK})
         return len(self._communicators) - 1
 
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
-        """Records that a rank of the job is `own_rank` in a communicator. A listed member needs no such call."""
+        """Records that a rank of the job is `own_rank` in a communicator. Members of `communicator` need no call."""
         if 0 <= own_rank < self._communicators[communicator].size:
             rank.own_rank_by_communicator.setdefault(communicator, own_rank)
         else:
@@ -241,7 +251,7 @@ class TraceBuilder:
         Raises:
             UsageError: There is no operation.
         """
-        ranks = self._numbered_ranks()
+        ranks = self._number_ranks()
         if not any(len(each.operations) for _, each in ranks):
             texts = self._problem_texts()
             reasons = f": {'; '.join(texts)}" if texts else ""
@@ -271,11 +281,11 @@ class TraceBuilder:
     def _problem_texts(self) -> list[str]:
         return [text.replace("{count}", f"{count:,}") for text, count in self._problems.items()]
 
-    def _numbered_ranks(self) -> list[tuple[int, RankBuilder]]:
-        """Returns the ranks by their numbers, without repetitions.
+    def _number_ranks(self) -> list[tuple[int, RankBuilder]]:
+        """Returns each rank with its number, ascending and without repetitions.
 
         If the source does not number a rank, its number is its own rank in the communicator with the most recorded
-        ranks.
+        ranks. A rank outside of this communicator has the next free number.
         """
         recorded_counts = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
         largest = max(
@@ -286,24 +296,26 @@ class TraceBuilder:
         numbers = [
             each.own_rank_by_communicator.get(largest) if each.rank is None else each.rank for each in self.ranks
         ]
-        next_number = max([-1, *(number for number in numbers if number is not None)]) + 1
-        best: dict[int, RankBuilder] = {}
+        next_number = max((number for number in numbers if number is not None), default=-1) + 1
+        longest: dict[int, RankBuilder] = {}
         for number, each in zip(numbers, self.ranks, strict=True):
             if number is None:
                 number, next_number = next_number, next_number + 1
                 self.add_problem("{count} ranks are numbered by appearance, because the source does not number them")
-            if number in best:
+            if number in longest:
                 self.add_problem(f"rank {number} occurs several times; its longest recording is used")
-            best[number] = max(best.get(number, each), each, key=lambda one: len(one.operations))
-        return sorted(best.items())
+            if number not in longest or len(each.operations) > len(longest[number].operations):
+                longest[number] = each
+        return sorted(longest.items())
 
     def _join_listed(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
         """Sets the own ranks that follow from the listed members, for the communicators that each rank uses."""
-        own_ranks = [{member: own_rank for own_rank, member in members.items()} for members in self._members]
+        own_rank_by_member = [{member: own_rank for own_rank, member in one.items()} for one in self._members]
         for number, rank in ranks:
             for index in _distinct(rank.operations["communicator"]):
-                if number in own_ranks[index]:
-                    rank.own_rank_by_communicator.setdefault(index, own_ranks[index][number])
+                own_rank = own_rank_by_member[index].get(number)
+                if own_rank is not None:
+                    rank.own_rank_by_communicator.setdefault(index, own_rank)
 
     def _fill_members(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
         """Sets the members from the own ranks of the recorded ranks.

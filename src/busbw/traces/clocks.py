@@ -17,22 +17,27 @@ from busbw.traces.model import RankTrace, Trace
 Times = NDArray[np.int64]
 
 _MIN_SAMPLES = 8
+"""Minimum number of common ends for the conversion between two clocks."""
 _MAX_SAMPLES = 4096
-"""Maximum per pair of clocks. More samples would not reduce the error, which is the variation of the ends."""
+"""Maximum for each function of a communicator. More would not reduce the error: the variation of the ends."""
 _BINS = 32
+"""Number of bins of samples for the drift. The drift is a median of slopes between the medians of bins."""
 _ERROR_QUANTILE = 0.95
+"""Share of the differences that the stated error bounds."""
 _MAX_DRIFT_ERROR_RATIO = 0.8
 """A drift is used only if it reduces the error below this share of the error without drift."""
 
 
 @dataclass(frozen=True)
 class ClockMap:
-    """Conversion of the times of one clock to another. The pivot keeps the precision of nanoseconds."""
+    """Conversion of the times of one clock to another."""
 
     pivot_ns: int
+    """A time of the first clock. Only the time since the pivot is multiplied, which keeps the precision of 1 ns."""
     result_ns: int
     """Time of the other clock at the pivot."""
     rate: float = 1.0
+    """Speed of the other clock relative to the first clock."""
 
     def convert(self, times_ns: NDArray[np.integer]) -> Times:
         """Returns the times of the other clock."""
@@ -64,7 +69,7 @@ class ClockAlignment:
     """Conversion of the times of all ranks to a common clock: the clock of the first rank."""
 
     maps: tuple[ClockMap | None, ...]
-    """For the device times of each rank, or for `enqueue_ns` without device times. None: the clock cannot be aligned.
+    """Map of each rank for its device times, or for `enqueue_ns` without device times. None: the clock is not aligned.
 
     For `DeviceClock.GPU`, `enqueue_ns` has another clock, for which the map is not valid.
     """
@@ -101,6 +106,7 @@ def align_clocks(trace: Trace, matched: Sequence[MatchedOperations]) -> ClockAli
 
 
 def _clock_of(index: int, rank: RankTrace) -> _RankClock:
+    """Returns the clock of a rank. Ranks of one host share its clock, if the start of their times is known."""
     if rank.device_clock == DeviceClock.DURATION:
         return _RankClock(None, ClockMap(0, 0))
     if rank.device_clock == DeviceClock.GPU or not rank.host or not rank.start_ns:
@@ -111,10 +117,10 @@ def _clock_of(index: int, rank: RankTrace) -> _RankClock:
 def _samples(
     trace: Trace, matched: Sequence[MatchedOperations], clocks: Sequence[_RankClock]
 ) -> dict[tuple[Hashable, Hashable], tuple[Times, Times]]:
-    """Returns the times of two clocks at which the same operations ended."""
+    """Returns, for pairs of clocks, the times of both clocks at which the same operations ended."""
     samples = defaultdict[tuple[Hashable, Hashable], list[tuple[Times, Times]]](list)
     for one in matched:
-        # In the reversed order, the first rank with a clock replaces the other ranks with this clock.
+        # A later entry replaces an earlier one. So the reversed order selects the first rank of each clock.
         columns = {
             clocks[index].name: column
             for column, index in reversed(list(enumerate(one.ranks)))
@@ -122,17 +128,18 @@ def _samples(
         }
         if one.function not in SYNCHRONIZING or len(columns) < 2:
             continue
-        rows = one.indices[np.linspace(0, len(one.indices) - 1, min(len(one.indices), _MAX_SAMPLES)).astype(int)]
+        sample_count = min(len(one.indices), _MAX_SAMPLES)
+        rows = one.indices[np.linspace(0, len(one.indices) - 1, sample_count).astype(int)]
         ends = {}
         for name, column in columns.items():
             rank = trace.ranks[one.ranks[column]]
-            values = rank.operations["device_end_ns"][rows[:, column]]
-            is_known = (values > 0) & (rows[:, column] >= 0)
-            ends[name] = (clocks[one.ranks[column]].from_rank.convert(values), is_known)
+            ends_ns = rank.operations["device_end_ns"][rows[:, column]]
+            is_known = (ends_ns > 0) & (rows[:, column] >= 0)
+            ends[name] = (clocks[one.ranks[column]].from_rank.convert(ends_ns), is_known)
         (first, (first_ends, is_first_known)), *others = reversed(ends.items())
-        for name, (times, is_known) in others:
-            both = is_known & is_first_known
-            samples[name, first].append((times[both], first_ends[both]))
+        for name, (other_ends, is_known) in others:
+            are_both_known = is_known & is_first_known
+            samples[name, first].append((other_ends[are_both_known], first_ends[are_both_known]))
     return {
         pair: (np.concatenate([one for one, _ in parts]), np.concatenate([other for _, other in parts]))
         for pair, parts in samples.items()
@@ -160,7 +167,7 @@ def _fit(times: Times, others: Times) -> tuple[ClockMap, float] | None:
 
 
 def _slope(elapsed: NDArray[np.float64], differences: NDArray[np.float64]) -> float:
-    """Returns the median of the slopes between all pairs of bins, which outliers do not change."""
+    """Returns the median of the slopes between all pairs of bins, which outliers change little."""
     bins = min(_BINS, len(elapsed))
     x = np.array([np.median(part) for part in np.array_split(elapsed, bins)])
     y = np.array([np.median(part) for part in np.array_split(differences, bins)])
@@ -173,11 +180,14 @@ def _slope(elapsed: NDArray[np.float64], differences: NDArray[np.float64]) -> fl
 def _connect(
     start: Hashable | None, links: dict[tuple[Hashable, Hashable], tuple[ClockMap, float]]
 ) -> tuple[dict[Hashable | None, ClockMap], dict[Hashable | None, float]]:
-    """Returns the conversion of each clock to the first clock, and its error, over the links with the least errors."""
+    """Returns the conversion of each clock to the first clock, and its error.
+
+    The path of links to the first clock has the least sum of errors (Dijkstra's algorithm).
+    """
     neighbors = defaultdict[Hashable | None, list[tuple[Hashable, ClockMap, float]]](list)
-    for (name, other), (one, error_ns) in links.items():
-        neighbors[other].append((name, one, error_ns))
-        neighbors[name].append((other, one.inverse(), error_ns))
+    for (name, other), (link, error_ns) in links.items():
+        neighbors[other].append((name, link, error_ns))
+        neighbors[name].append((other, link.inverse(), error_ns))
     maps: dict[Hashable | None, ClockMap] = {}
     errors: dict[Hashable | None, float] = {}
     number = count()  # decides between equal errors, because names and maps have no order

@@ -12,6 +12,7 @@ RECORD_BYTES = 64
 UNKNOWN_BYTE = 0xFF
 UNKNOWN_INDEX = 0xFFFF
 UNKNOWN_COUNT = 0xFFFFFFFF
+"""Unknown values of the fields with 1, 2 and 4 bytes."""
 
 
 class Kind(IntEnum):
@@ -196,5 +197,5 @@ REDOP_NAMES = ("sum", "prod", "max", "min", "avg")
 
 
 def known_channels(count: int) -> int:
-    """Returns the value of the field `channels`."""
+    """Returns the value of the field `channels` for a count. Unknown if the count is 0 or does not fit."""
     return count if 0 < count < UNKNOWN_BYTE else UNKNOWN_BYTE

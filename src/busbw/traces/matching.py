@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Indices = NDArray[np.intp]
 
 _MAX_NAMES = 8
+"""Maximum number of ranks or transfers that a problem lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,20 +39,21 @@ class MatchedOperations:
 def match_operations(trace: Trace, problems: list[str] | None = None) -> tuple[MatchedOperations, ...]:
     """Matches the n-th collective of a communicator on all ranks, and the n-th transfer between two of its ranks.
 
-    Different operations are never paired: matching ends before the first difference, and on a rank before its first
-    missing operation. One-sided and unknown operations have no match.
+    Different operations are never paired: matching ends before the first difference. On each rank, matching also ends
+    before the first missing operation. One-sided and unknown operations have no match.
 
     Args:
         trace: A trace.
         problems: Receives a sentence for each difference between the ranks.
     """
     problems = [] if problems is None else problems
-    keys = [rank.operations["communicator"][: rank.first_unmatched] for rank in trace.ranks]
-    parts = [_split(np.arange(len(one)), one) for one in keys]
+    communicators_of_ranks = [rank.operations["communicator"][: rank.first_unmatched] for rank in trace.ranks]
+    indices_by_communicator = [_split(np.arange(len(one)), one) for one in communicators_of_ranks]
+    no_operation = np.zeros(0, np.intp)
     matched: list[MatchedOperations] = []
     for communicator in range(len(trace.communicators)):
         calls = {
-            index: parts[index].get(communicator, np.zeros(0, np.intp))
+            index: indices_by_communicator[index].get(communicator, no_operation)
             for index, rank in enumerate(trace.ranks)
             if communicator in rank.own_rank_by_communicator
         }
@@ -69,6 +71,7 @@ def _split(indices: Indices, keys: NDArray[np.integer]) -> dict[int, Indices]:
 
 
 def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
+    """Returns the operations of a rank with these indices. A send and its receive have equal signatures."""
     operations = rank.operations
     functions = operations["function"][indices]
     functions[functions == Function.RECV] = Function.SEND
@@ -124,7 +127,7 @@ def _describe_alignment(
     alignment: Alignment,
     problems: list[str],
 ) -> None:
-    """Adds a sentence to `problems` for the ranks that lost calls, began late, stopped early or called another one."""
+    """Adds sentences on the ranks that lost calls, began late, stopped early or called a different operation."""
     total = max(end for _, end in alignment.bounds)
     longest = [end for _, end in alignment.bounds].index(total)
     ranks_by_text = defaultdict[str, list[str]](list)
@@ -142,14 +145,14 @@ def _describe_alignment(
             ranks_by_text[f"stopped after {end:,} of {total:,} operations of {name}{text}"].append(number)
         if alignment.difference is not None and alignment.difference < len(sequence.indices):
             operation = rank.operations[int(sequence.indices[alignment.difference])]
-            place = f"after {alignment.difference:,} equal operations of {name}, so later ones are not matched"
-            ranks_by_text[f"called {_operation_text(operation)} {place}"].append(number)
+            position = f"after {alignment.difference:,} equal operations of {name}, so later ones are not matched"
+            ranks_by_text[f"called {_operation_text(operation)} {position}"].append(number)
     for text, numbers in ranks_by_text.items():
         problems.append(f"{'rank' if len(numbers) == 1 else 'ranks'} {names_text(numbers, _MAX_NAMES)} {text}")
 
 
 def _operation_text(operation: np.void) -> str:
-    """Returns all that must be equal on the ranks: "all_reduce of 8 MiB (float, sum)"."""
+    """Returns the values that must be equal on all ranks, as text: "all_reduce of 8 MiB (float, sum)"."""
     count, datatype, redop = (int(operation[name]) for name in ("count", "datatype", "redop"))
     is_type_known = datatype < len(layout.DATATYPE_NAMES)
     details = [layout.DATATYPE_NAMES[datatype]] if is_type_known else []
@@ -157,7 +160,8 @@ def _operation_text(operation: np.void) -> str:
     details += [f"root {operation['peer']}"] if operation["function"] in ROOTED else []
     details += ["captured"] if operation["flags"] & layout.Flag.CAPTURED else []
     size = size_text(count * int(layout.DATATYPE_BYTES[datatype])) if is_type_known else count_text(count, "element")
-    return f"{Function(operation['function']).name.lower()} of {size}" + (f" ({', '.join(details)})" if details else "")
+    details_text = f" ({', '.join(details)})" if details else ""
+    return f"{Function(operation['function']).name.lower()} of {size}{details_text}"
 
 
 def _match_transfers(
@@ -167,7 +171,8 @@ def _match_transfers(
     transfers = defaultdict[tuple[int, int], dict[Function, tuple[int, Indices]]](dict)
     unknown_count = 0
     for index, indices in calls.items():
-        own, operations = trace.ranks[index].own_rank_by_communicator[communicator], trace.ranks[index].operations
+        own_rank = trace.ranks[index].own_rank_by_communicator[communicator]
+        operations = trace.ranks[index].operations
         for function in TRANSFERS:
             selected = indices[operations["function"][indices] == function]
             by_peer = _split(selected, operations["peer"][selected])
@@ -175,23 +180,26 @@ def _match_transfers(
                 if peer < 0:
                     unknown_count += len(part)
                     continue
-                source_and_target = (own, peer) if function == Function.SEND else (peer, own)
+                source_and_target = (own_rank, peer) if function == Function.SEND else (peer, own_rank)
                 transfers[source_and_target][function] = (index, part)
     different = []
     for (source, target), sides in sorted(transfers.items()):
         if len(sides) < 2:
             continue  # the other rank was not recorded, or its calls have unknown peers
-        sent, received = sides[Function.SEND], sides[Function.RECV]
-        alignment = align_sequences([_make_sequence(trace.ranks[index], part) for index, part in (sent, received)])
-        if alignment.difference is not None or len(sent[1]) != len(received[1]):
+        sender, sends = sides[Function.SEND]
+        receiver, receives = sides[Function.RECV]
+        alignment = align_sequences(
+            [_make_sequence(trace.ranks[sender], sends), _make_sequence(trace.ranks[receiver], receives)]
+        )
+        if alignment.difference is not None or len(sends) != len(receives):
             different.append(f"from {source} to {target}")
         yield MatchedOperations(
-            communicator=communicator, function=Function.SEND, ranks=(sent[0], received[0]), indices=alignment.table
+            communicator=communicator, function=Function.SEND, ranks=(sender, receiver), indices=alignment.table
         )
     name = _name(trace, communicator)
     if different:
-        which = names_text(different, _MAX_NAMES)
-        problems.append(f"sends and receives on {name} differ in number, size or type: {which}")
+        pairs = names_text(different, _MAX_NAMES)
+        problems.append(f"sends and receives on {name} differ in number, size or type: {pairs}")
     if unknown_count:
         problems.append(f"{unknown_count:,} sends and receives on {name} have an unknown peer and no match")
 

@@ -1,4 +1,4 @@
-"""A trace in memory: the operations of all recorded ranks of a job. Every reader and importer produces it."""
+"""A trace in memory: the operations of all recorded ranks of a job. Every reader and importer produces a `Trace`."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,9 +14,9 @@ class Communicator:
     """A communicator of the job."""
 
     identity: str
-    """Key that is equal on all ranks of this communicator, and differs from that of every other communicator.
+    """Key that is equal on all ranks of this communicator, and differs from the keys of all other communicators.
 
-    The id of the communicator in hexadecimal. If the id is unknown, the name and the members."""
+    It is the id of the communicator in hexadecimal, or text such as the name and the members if the id is unknown."""
     name: str = ""
     """Name that the program gave the communicator, such as the process group of PyTorch. May be empty."""
     size: int
@@ -86,6 +86,7 @@ class Trace:
     @property
     def size(self) -> int:
         """Number of ranks of the job, also those that were not recorded."""
-        known = [member for one in self.communicators for member in one.members if member is not None]
-        sizes = [one.size for one in self.communicators]
-        return max([*(rank.rank + 1 for rank in self.ranks), *(member + 1 for member in known), *sizes], default=0)
+        recorded = [rank.rank for rank in self.ranks]
+        members = [member for one in self.communicators for member in one.members if member is not None]
+        max_rank = max([*recorded, *members], default=-1)
+        return max([max_rank + 1, *(one.size for one in self.communicators)])

@@ -16,7 +16,8 @@ def redact_trace(trace: Trace) -> Trace:
     sources = _numbered("file", [rank.source for rank in trace.ranks])
     communicators = [one.name and f"communicator-{number}" for number, one in enumerate(trace.communicators, start=1)]
     names = sources | {Path(source).name: name for source, name in sources.items()}
-    names |= {host.partition(".")[0]: name for host, name in hosts.items()} | hosts
+    short_hosts = {host.partition(".")[0]: name for host, name in hosts.items()}
+    names |= short_hosts | hosts
     # The name of a process group may be a common word. So it is replaced only after the word "communicator".
     names |= {
         f"communicator {one.name}": f"communicator {name}"
@@ -49,8 +50,8 @@ def write_anonymous_trace(trace: Trace, directory: Path) -> None:
     """
     salt = secrets.token_bytes(16)
     redacted = redact_trace(trace)
-    # Differences of times between ranks remain, because they align the clocks of the hosts. The earliest start becomes
-    # 1, because 0 means unknown.
+    # Differences between the start times of ranks remain, because they align the clocks of the hosts. The earliest
+    # start becomes 1, because 0 means unknown.
     earliest_ns = min((rank.start_ns for rank in trace.ranks if rank.start_ns), default=0)
     anonymous = replace(
         redacted,

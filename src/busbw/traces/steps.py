@@ -13,6 +13,7 @@ Signatures = NDArray[np.uint64]
 _ANCHOR_LENGTHS = (1, 4, 16, 64)
 """Lengths of sequences of operations. The distance between equal sequences suggests a period."""
 _MAX_CANDIDATES, _MIN_CANDIDATE_SHARE = 32, 0.01
+"""Maximum number of candidates for the period, and the minimum share of the operations that each must cover."""
 _BREAK_COST, _PERIOD_COST = 40.0, 1 / 18
 """Costs of an interruption, and of each operation of the period, as a number of unexplained operations.
 
@@ -26,7 +27,7 @@ _MIN_COVERAGE = 1 - _MAX_COST
 _MAX_SINGLE_SHARE = 0.001
 """Maximum share of single operations in the counts of a step. They can belong to every n-th step of the job."""
 _MIN_EXACT_SHARE = 0.95
-"""Share of the steps with any counts. If the steps with equal counts cover less, counts are ignored."""
+"""Minimum coverage of steps with equal counts, relative to steps with any counts. Below it, counts are ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +37,9 @@ class Steps:
     starts: Indices = field(repr=False)
     """Index of the first operation of each step, ascending. Steps of an interrupted sequence have gaps between them."""
     ends: Indices = field(repr=False)
-    """Index behind the last operation of each step."""
+    """Index after the last operation of each step."""
     period: int
-    """Operations per step; the median if steps have unequal numbers of sends and receives."""
+    """Operations per step. It is the median if steps have unequal numbers of sends and receives."""
     coverage: float
     """Share of the operations that are in steps."""
 
@@ -46,18 +47,19 @@ class Steps:
 def find_steps(operations: Operations) -> Steps | None:
     """Returns the steps, or None if no sequence repeats.
 
-    A start-up phase and interruptions are not covered. If counts vary between steps, the steps are equal in all but
-    counts. A period contains repetitions within it, such as layers and micro-batches.
+    A start-up phase and interruptions are not covered. If counts vary between steps, counts are ignored. The period is
+    that of the step, although layers and micro-batches repeat within it.
     """
     exact = _find(_signatures(operations), np.arange(len(operations) + 1))
     if exact and exact.coverage == 1:
         return exact
     # Experts receive different counts in each step, and some receive nothing. So consecutive transfers are one element.
     is_transfer = np.isin(operations["function"], TRANSFERS)
-    signatures = _mix(_mix(np.where(is_transfer, Function.SEND, operations["function"])) ^ operations["communicator"])
-    is_first = np.ones(len(operations), bool)
-    is_first[1:] = ~is_transfer[1:] | (signatures[1:] != signatures[:-1])
-    first = np.flatnonzero(is_first)
+    functions = np.where(is_transfer, Function.SEND, operations["function"])
+    signatures = _mix(_mix(functions) ^ operations["communicator"])
+    begins_element = np.ones(len(operations), bool)
+    begins_element[1:] = ~is_transfer[1:] | (signatures[1:] != signatures[:-1])
+    first = np.flatnonzero(begins_element)
     similar = _find(signatures[first], np.append(first, len(operations)))
     if similar and similar.period == 1:
         similar = None  # calls of one function with any counts are no steps
@@ -67,15 +69,15 @@ def find_steps(operations: Operations) -> Steps | None:
 
 
 def count_repetitions(operations: Operations, steps: Steps) -> int:
-    """Returns how often a sequence repeats within each step. Small operations that occur once are not part of it.
+    """Returns how often a sequence repeats within each step. Small operations that occur once are ignored.
 
     A step with repetitions can be several steps of the job, if only one of them reports a value. The operations do not
     show the difference.
     """
     step = operations[steps.starts[0] : steps.ends[0]]
     signatures = _signatures(step)
-    _, places, counts = np.unique(signatures, return_inverse=True, return_counts=True)
-    is_single = counts[places] == 1
+    _, distinct_numbers, counts = np.unique(signatures, return_inverse=True, return_counts=True)
+    is_single = counts[distinct_numbers] == 1
     repeated = signatures[~is_single]
     if step["count"][is_single].sum() > _MAX_SINGLE_SHARE * step["count"].sum():
         return 1
@@ -85,6 +87,7 @@ def count_repetitions(operations: Operations, steps: Steps) -> int:
 
 
 def _mix(values: NDArray[np.integer]) -> Signatures:
+    """Returns a hash of each value, so that different values are very unlikely to have equal signatures."""
     mixed: Signatures = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
@@ -93,6 +96,7 @@ def _mix(values: NDArray[np.integer]) -> Signatures:
 
 
 def _signatures(operations: Operations) -> Signatures:
+    """Returns a number for each operation that is equal for equal operations, counts included."""
     signatures = _mix(operations["count"])
     for name in ("communicator", "function", "datatype", "peer"):
         signatures = _mix(signatures ^ operations[name].astype(np.uint64))
@@ -107,25 +111,25 @@ def _find(signatures: Signatures, borders: Indices) -> Steps | None:
         return None
     begins, lengths = _repetitions(signatures, period)
     sums = _window_sums(signatures, period)
-    reference = begins[np.argmax(lengths)]
-    starts = []
-    position = 0
+    reference = begins[np.argmax(lengths)]  # the step is the first period of the longest repetition
+    elements = []  # first element of each step
+    end = 0
     for match in np.flatnonzero(sums == sums[reference]):
-        if match >= position:
-            starts.append(match)
-            position = match + period
-    first = borders[np.array(starts)]
-    ends = borders[np.array(starts) + period]
-    sizes = ends - first
+        if match >= end:
+            elements.append(match)
+            end = match + period
+    starts = borders[np.array(elements)]
+    ends = borders[np.array(elements) + period]
+    sizes = ends - starts
     coverage = float(sizes.sum() / borders[-1])
     if coverage < _MIN_COVERAGE:
         return None
-    return Steps(starts=first, ends=ends, period=int(np.median(sizes)), coverage=coverage)
+    return Steps(starts=starts, ends=ends, period=int(np.median(sizes)), coverage=coverage)
 
 
 def _candidates(signatures: Signatures) -> list[int]:
-    """Returns the distances between equal sequences. The distances between most operations come first."""
-    covered = np.zeros(len(signatures) + 1)
+    """Returns the distances between equal sequences. The distances that cover most operations come first."""
+    covered = np.zeros(len(signatures) + 1)  # number of operations, by distance
     for length in _ANCHOR_LENGTHS:
         if len(signatures) < 2 * length:
             break
@@ -139,7 +143,10 @@ def _candidates(signatures: Signatures) -> list[int]:
 
 
 def _window_sums(signatures: Signatures, length: int) -> Signatures:
-    """Returns a number for each window of this length. Equal windows have equal numbers."""
+    """Returns a number for each window of this length. Equal windows have equal numbers.
+
+    The number is a polynomial in `multiplier` modulo 2^64. It comes from a cumulative sum, divided by a power.
+    """
     multiplier = np.uint64(0xD6E8FEB86659FD93)
     powers = np.cumprod(np.full(len(signatures), multiplier))
     inverse = np.uint64(pow(int(multiplier), -1, 2**64))
@@ -153,10 +160,11 @@ def _window_sums(signatures: Signatures, length: int) -> Signatures:
 def _repetitions(signatures: Signatures, period: int) -> tuple[Indices, Indices]:
     """Returns the beginnings and lengths of the parts that repeat at least once with this period."""
     is_equal = np.concatenate([[False], signatures[period:] == signatures[:-period], [False]])
-    borders = np.flatnonzero(is_equal[1:] != is_equal[:-1])
-    begins, equal = borders[::2], borders[1::2] - borders[::2]
-    is_long = equal >= period
-    return begins[is_long], equal[is_long] + period
+    changes = np.flatnonzero(is_equal[1:] != is_equal[:-1])
+    begins, ends = changes[::2], changes[1::2]
+    equal_count = ends - begins
+    repeats = equal_count >= period
+    return begins[repeats], equal_count[repeats] + period
 
 
 def _cost(signatures: Signatures, period: int) -> float:

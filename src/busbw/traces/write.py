@@ -11,7 +11,7 @@ from busbw.files import path_text
 from busbw.traces import format as layout
 from busbw.traces.model import Communicator, RankTrace, Trace
 
-_MEMBERS_PER_RECORD = 14
+_MEMBERS_PER_RECORD = layout.MEMBERS["members"].shape[0]
 
 
 def write_trace(trace: Trace, directory: Path) -> None:
@@ -29,7 +29,7 @@ def write_trace(trace: Trace, directory: Path) -> None:
             with (directory / f"rank-{rank.rank:05}.trace").open("xb") as file:
                 operations = rank.operations
                 if rank.first_unmatched is not None:
-                    # A reader takes a record without content for a missing operation.
+                    # A record without content marks the place of the missing operation for readers.
                     operations = np.insert(operations, rank.first_unmatched, np.zeros((), layout.OPERATION))
                 records = _declarations(trace, rank) + operations.tobytes()
                 file.write(_header(trace, rank, len(records) // layout.RECORD_BYTES))
@@ -73,6 +73,7 @@ def _declarations(trace: Trace, rank: RankTrace) -> bytes:
 
 
 def _communicator_id(communicator: Communicator) -> int:
+    """Returns the id of a communicator. If the identity is other text, its hash is the id."""
     if re.fullmatch("[0-9a-f]{16}", communicator.identity):
         return int(communicator.identity, 16)
     return int.from_bytes(hashlib.blake2b(communicator.identity.encode(), digest_size=8).digest(), "little")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from busbw.files import path_text
-from busbw.traces.building import Call, TraceBuilder
+from busbw.traces.building import Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Flag, Function
 from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.recording import BufferedFile, add_damage, open_recording, read_block
@@ -18,7 +18,11 @@ from busbw.traces.importers.torch_operations import group_index, read_groups
 
 _RANK = re.compile(r"(\d{1,7})\.et(?:\.gz)?\Z")
 _MAX_MESSAGE_BYTES = 1 << 26
+"""Maximum length of a message. A longer message is damage."""
+_MAX_VARINT_BYTES = 10
+"""Maximum length of a number of 64 bits in the wire format."""
 _SEND, _RECV, _COLLECTIVE = 5, 6, 7
+"""Kinds of nodes that communicate, by NodeType in Chakra's et_def.proto."""
 _FUNCTIONS = {
     0: Function.ALL_REDUCE,
     1: Function.REDUCE,
@@ -29,11 +33,12 @@ _FUNCTIONS = {
     7: Function.REDUCE_SCATTER,
     8: Function.REDUCE_SCATTER,
 }
-"""By CollectiveCommType. The size of a scatter and a barrier is not known."""
+"""Functions by CollectiveCommType. Scatter and barrier are missing, because their size is not known."""
 _INT8 = 0
 _NAME, _KIND, _DURATION, _INPUTS, _ATTRIBUTE = 2, 3, 7, 8, 10
-"""Numbers of the fields of a node in Chakra's et_def.proto."""
+"""Numbers of the fields of a node in et_def.proto."""
 _Value = int | bytes
+"""Value of a field: a number, or the bytes of a text or message."""
 
 
 class _Node(NamedTuple):
@@ -52,19 +57,16 @@ def recognizes(beginning: bytes, path: Path) -> bool:
         length, start = _varint(beginning, 0)
     except ValueError:
         return False
-    return (
-        bool(_RANK.search(path.name))
-        and length < _MAX_MESSAGE_BYTES
-        and beginning[start : start + 1] in (b"\n", b"\x12", b"")
-    )
+    begins_with_text = beginning[start : start + 1] in (b"\n", b"\x12", b"")  # key of field 1 or 2, or no content
+    return bool(_RANK.search(path.name)) and length < _MAX_MESSAGE_BYTES and begins_with_text
 
 
 @importer_of("chakra")
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the traces of one job."""
     numbers = [int(match[1]) if (match := _RANK.search(path.name)) else number for number, path in enumerate(paths)]
-    groups: dict[str, list[int]] = {}
-    users: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}  # ranks of each process group
+    users: dict[str, list[int]] = {}  # ranks that use each process group
     for path, number in zip(paths, numbers, strict=True):
         for node in _nodes(builder, path):
             if "process_group:init" in node.name:
@@ -81,14 +83,14 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
         rank.rank = number
         for node in _nodes(builder, path):
             if node.kind in (_SEND, _RECV, _COLLECTIVE):
-                _add(builder, number, node, groups[_group_name(node)])
+                _add(builder, rank, number, node, groups[_group_name(node)])
     return [
         "Chakra tells only bytes and durations of operations, and no times, operators, roots, groups and algorithms"
     ]
 
 
-def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) -> None:
-    rank = builder.rank(number, "")
+def _add(builder: TraceBuilder, rank: RankBuilder, number: int, node: _Node, members: list[int]) -> None:
+    """Adds the operation of a node. `number`: rank of the job. `members`: ranks of the process group."""
     index = group_index(builder, _group_name(node), len(members), members)
     if index is None or number not in members:
         builder.add_problem("{count} operations are left out, because the rank is not in the process group")
@@ -152,13 +154,13 @@ def _nodes(builder: TraceBuilder, path: Path) -> Iterator[_Node]:
 
 
 def _messages(file: BufferedFile) -> Iterator[bytes]:
-    """Yields the messages of a file, each of which follows its length."""
+    """Yields the messages of a file. The length of each message precedes it."""
     while byte := read_block(file, 1):
-        head = byte
-        while byte and byte[0] & 0x80 and len(head) <= 10:
+        encoded_length = byte
+        while byte and byte[0] & 0x80 and len(encoded_length) <= _MAX_VARINT_BYTES:
             byte = read_block(file, 1)
-            head += byte
-        length, _ = _varint(head, 0)
+            encoded_length += byte
+        length, _ = _varint(encoded_length, 0)
         message = read_block(file, length) if length <= _MAX_MESSAGE_BYTES else b""
         if len(message) != length:
             raise ValueError
@@ -166,53 +168,61 @@ def _messages(file: BufferedFile) -> Iterator[bytes]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Returns a number and the position after it."""
+    """Returns the number at a position, and the position after the number. Each byte has 7 bits, the lowest first.
+
+    Raises:
+        ValueError: The number is cut off or too long.
+    """
     value = 0
-    for shift in range(0, 70, 7):
-        if position >= len(data):
-            break
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
+    for index, byte in enumerate(data[position : position + _MAX_VARINT_BYTES]):
+        value |= (byte & 0x7F) << (7 * index)
+        is_last = byte < 0x80
+        if is_last:
+            return value, position + index + 1
     raise ValueError
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
-    """Yields the fields of a message: numbers, and bytes of texts and messages."""
+    """Yields number and value of the fields of a message.
+
+    Raises:
+        ValueError: The message is damaged.
+    """
     position = 0
     while position < len(data):
         key, position = _varint(data, position)
-        wire_type = key & 7
+        number, wire_type = key >> 3, key & 7
         if wire_type == 0:
             value, position = _varint(data, position)
-            yield key >> 3, value
+            yield number, value
             continue
         length = {1: 8, 5: 4}.get(wire_type)  # bytes of numbers with a fixed length
         if wire_type == 2:
             length, position = _varint(data, position)
         if length is None or position + length > len(data):
             raise ValueError
-        yield key >> 3, data[position : position + length]
+        yield number, data[position : position + length]
         position += length
 
 
 def _parse_node(message: bytes) -> _Node:
+    """Returns the node of a message. An attribute is a message with a name (1), a description (2) and a value."""
     name, kind, duration_us, inputs = b"", 0, 0, b""
     attributes: dict[str, _Value] = {}
     for number, value in _fields(message):
         if isinstance(value, int):
-            kind = value if number == _KIND else kind
-            duration_us = value if number == _DURATION else duration_us
+            if number == _KIND:
+                kind = value
+            elif number == _DURATION:
+                duration_us = value
         elif number == _NAME:
             name = value
         elif number == _INPUTS:
             inputs = next((text for key, text in _fields(value) if key == 1 and isinstance(text, bytes)), b"")
         elif number == _ATTRIBUTE:
             attribute = dict(_fields(value))
-            key = attribute.pop(1, b"")
+            attribute_name = attribute.pop(1, b"")
             attribute.pop(2, None)
-            if isinstance(key, bytes) and attribute:
-                attributes[key.decode(errors="replace")] = next(iter(attribute.values()))
+            if isinstance(attribute_name, bytes) and attribute:
+                attributes[attribute_name.decode(errors="replace")] = next(iter(attribute.values()))
     return _Node(name.decode(errors="replace"), kind, duration_us, inputs.decode(errors="replace"), attributes)

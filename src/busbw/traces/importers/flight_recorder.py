@@ -27,9 +27,12 @@ _RANK = re.compile(r"(\d{1,7})(?:\.[a-z]+)*\Z", re.IGNORECASE)
 _PAIR = re.compile(r"(?P<function>send|recv) \d{1,7}(?:->|<-)(?P<peer>\d{1,7})")
 _BACKENDS = ("nccl", "rccl", "xccl")
 _PICKLE = b"\x80"
+"""First byte of a pickle."""
 _MAX_PICKLE_BYTES = 1 << 28
+_MAX_RECORD_ID = 1 << 62
+"""A larger number of an entry is damage."""
 _KEYS = (b"profiling_name", b"pg_status", b"nccl_comm_state")
-_FORM = "{count} entries with values of another form are left out"
+"""Keys that only dumps of the flight recorder have."""
 
 
 class _PlainUnpickler(pickle._Unpickler):  # the unpickler in C reserves memory for any index that the file names
@@ -57,7 +60,7 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
         rank.rank = int(match[1]) if match else None
         reader = _RankReader(builder, rank)
         dump = _load_pickle(path)
-        # The description of the groups may follow the entries, so there are two passes.
+        # The description of the groups may follow the entries, so the first pass reads only descriptions.
         for read_item in (reader.read_description, reader.read_entry):
             items = stream_json(builder, path, "entries") if dump is None else _flatten(dump)
             for key, value in items:
@@ -102,9 +105,12 @@ class _RankReader:
         self._builder = builder
         self._rank = rank
         self._groups: dict[str, list[int]] = {}
+        """Ranks of process groups, by name."""
         self._group_key: tuple[Any, ...] = ()
+        """Values that the entries of one NCCL group share, of the previous entry."""
         self._group_count = 0
         self._is_first = True
+        """True before the first entry."""
 
     def read_description(self, key: str, value: Any) -> None:
         """Reads the ranks of process groups."""
@@ -119,7 +125,7 @@ class _RankReader:
             try:
                 self._add(entry)
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError, IndexError):
-                self._builder.add_problem(_FORM)
+                self._builder.add_problem("{count} entries with values of another form are left out")
 
     def _add(self, entry: dict[str, Any]) -> None:
         self._count_dropped(entry)
@@ -136,7 +142,7 @@ class _RankReader:
         if index is None:
             return
         is_pair, sequence = bool(entry.get("is_p2p")), int(entry.get("collective_seq_id", -1))
-        # The operations of a group share their number.
+        # The operations of an NCCL group share their number.
         group_key = (name, is_pair, int(entry.get("p2p_seq_id", 0)) if is_pair else sequence)
         if group_key != self._group_key:
             self._group_count += 1
@@ -159,15 +165,18 @@ class _RankReader:
         """Counts the entries before the first one of the dump. The recorder numbers all entries from 0."""
         number, is_first = int(entry.get("record_id", 0)), self._is_first
         self._is_first = False
-        if is_first and 0 < number < 1 << 62:
+        if is_first and 0 < number < _MAX_RECORD_ID:
             self._rank.lost_count = number
             self._builder.add_problem(f"the buffer of rank {self._rank.rank} dropped its first {number:,} entries")
 
     def _operation(self, entry: dict[str, Any], title: str, size: int) -> TorchOperation:
+        """Returns the operation of an entry. `size`: number of ranks of the process group."""
         pair = _PAIR.match(title)
         inputs = [prod(shape) for shape in entry["input_sizes"]]
         outputs = [prod(shape) for shape in entry["output_sizes"]]
-        input_splits, output_splits = (side if len(side) == size > 1 else [] for side in (inputs, outputs))
+        # One tensor per rank is the part of this rank.
+        input_splits = inputs if len(inputs) == size > 1 else []
+        output_splits = outputs if len(outputs) == size > 1 else []
         if title.startswith("all_to_all") and not (input_splits and output_splits):
             self._builder.add_problem(
                 "{count} alltoall are taken as equal; the flight recorder does not tell their parts"

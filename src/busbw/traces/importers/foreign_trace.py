@@ -12,7 +12,7 @@ from busbw.traces.building import NO_SEQUENCE, Numbers, RankBuilder, TraceBuilde
 from busbw.traces.model import Trace
 
 FillTrace = Callable[[TraceBuilder, Sequence[Path]], Sequence[str]]
-"""Adds the recordings of one job to a trace. Returns sentences on what their format does not tell."""
+"""Adds the recordings of one job to a trace. Returns sentences on the facts that their format lacks."""
 
 
 def importer_of(source_format: str) -> Callable[[FillTrace], Callable[[Sequence[Path]], Trace]]:
@@ -42,24 +42,25 @@ def _complete_groups(builder: TraceBuilder) -> None:
     _cut_to_common_sequences(builder)
     for rank in builder.ranks:
         groups = rank.operations["group"]
-        _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
-        groups[counts[places] == 1] = 0
+        _, distinct_numbers, counts = np.unique(groups, return_inverse=True, return_counts=True)
+        groups[counts[distinct_numbers] == 1] = 0
 
 
 def _cut_to_common_sequences(builder: TraceBuilder) -> None:
     """Removes operations that another rank dropped, so that the n-th operations of all ranks belong together.
 
+    A rank dropped an operation if its sequence number is missing before the last sequence number of the rank.
     Operations after the last operation of a rank remain, because this rank may have stopped there.
     """
-    ranks_by_key: dict[int, list[tuple[RankBuilder, Numbers]]] = {}
+    users: dict[int, list[tuple[RankBuilder, Numbers]]] = {}  # ranks and their operations, by communicator and function
     for rank in builder.ranks:
         operations = rank.operations
         keys = operations["communicator"].astype(np.int64) << 8 | operations["function"]
         keys[rank.sequences == NO_SEQUENCE] = -1
         for key in np.unique(keys[keys >= 0]).tolist():
-            ranks_by_key.setdefault(key, []).append((rank, np.flatnonzero(keys == key)))
+            users.setdefault(key, []).append((rank, np.flatnonzero(keys == key)))
     removed: dict[RankBuilder, list[Numbers]] = {}
-    for members in ranks_by_key.values():
+    for members in users.values():
         common = np.unique(np.concatenate([rank.sequences[own] for rank, own in members]))
         for rank, own in members:
             sequences = rank.sequences[own]
@@ -68,7 +69,7 @@ def _cut_to_common_sequences(builder: TraceBuilder) -> None:
         for rank, own in members:
             removed.setdefault(rank, []).append(own[~np.isin(rank.sequences[own], common)])
     for rank, parts in removed.items():
-        dropped = np.concatenate(parts)
-        builder.add_problem("{count} operations are left out because another rank dropped them", len(dropped))
-        if len(dropped):
-            rank.select(np.setdiff1d(np.arange(len(rank.operations)), dropped))
+        left_out = np.concatenate(parts)
+        builder.add_problem("{count} operations are left out because another rank dropped them", len(left_out))
+        if len(left_out):
+            rank.select(np.setdiff1d(np.arange(len(rank.operations)), left_out))

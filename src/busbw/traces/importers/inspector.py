@@ -14,6 +14,7 @@ from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.recording import open_recording, read_lines
 
 _KEYS = (b'"coll_perf"', b'"p2p_perf"', b'"inspector_output_format_version"')
+"""Keys that only logs of the Inspector have."""
 _INT8 = 0
 
 
@@ -64,9 +65,10 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
 
 
 def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
-    side, values = ("p2p", record.p2p_perf) if record.coll_perf is None else ("coll", record.coll_perf)
+    """Adds the operation of a line."""
+    prefix, values = ("p2p", record.p2p_perf) if record.coll_perf is None else ("coll", record.coll_perf)
     if values is None:
-        return  # a summary of the records before it
+        return  # the line is a summary of the records before it
     header = record.header
     if header is None:
         builder.add_problem("{count} records do not name their communicator and are left out")
@@ -82,15 +84,16 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
         rank = builder.rank((*process, header.rank), source)
     rank.host, rank.pid = process
     builder.join(rank, index, header.rank)
-    duration_ns = round(values.get(f"{side}_exec_time_us", 0) * 1000)
-    if not str(values.get(f"{side}_timing_source", "kernel")).startswith("kernel"):
-        duration_ns = 0  # the time of the call on the host
+    duration_ns = round(values.get(f"{prefix}_exec_time_us", 0) * 1000)
+    is_device_time = str(values.get(f"{prefix}_timing_source", "kernel")).startswith("kernel")
+    if not is_device_time:
+        duration_ns = 0  # it is the time of the call on the host
     times = values.get("event_trace_ts")
-    start_us = times.get(f"{side}_start_ts", 0) if isinstance(times, dict) else 0
+    start_us = times.get(f"{prefix}_start_ts", 0) if isinstance(times, dict) else 0
     call = Call(
-        function=Function.of_nccl(str(values.get(side))),
+        function=Function.of_nccl(str(values.get(prefix))),
         communicator=index,
-        elements=values.get(f"{side}_msg_size_bytes", -1),
+        elements=values.get(f"{prefix}_msg_size_bytes", -1),
         datatype=_INT8,
         flags=Flag.COUNT_IS_IN_BYTES,
         peer=values.get("p2p_peer", -1),
@@ -103,13 +106,17 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
 
 
 def _order_by_time(builder: TraceBuilder) -> None:
-    """Sorts the operations by the times of their calls, and counts the missing operations between them."""
+    """Sorts the operations by the times of their calls, and counts the missing operations from their sequence numbers.
+
+    The Inspector numbers the operations of each function on each communicator consecutively.
+    """
     for rank in builder.ranks:
         operations = rank.operations
         for communicator, function in np.unique(operations[["communicator", "function"]]).tolist():
-            is_own = (operations["communicator"] == communicator) & (operations["function"] == function)
-            numbers = np.unique(rank.sequences[is_own & (rank.sequences >= 0)])
-            rank.lost_count += int(numbers[-1] - numbers[0]) + 1 - len(numbers) if len(numbers) else 0
+            is_counted = (operations["communicator"] == communicator) & (operations["function"] == function)
+            numbers = np.unique(rank.sequences[is_counted & (rank.sequences >= 0)])
+            if len(numbers):
+                rank.lost_count += int(numbers[-1] - numbers[0]) + 1 - len(numbers)
         if not operations["enqueue_ns"].any():
             builder.add_problem(
                 "without NCCL_INSPECTOR_DUMP_VERBOSE the times and the order between communicators are unknown"

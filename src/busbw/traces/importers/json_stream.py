@@ -1,4 +1,4 @@
-"""Reads a long JSON document piece by piece."""
+"""Reads a long JSON document value by value, so that only one value is in memory."""
 
 import codecs
 import json
@@ -12,7 +12,7 @@ from busbw.traces.importers.recording import BufferedFile, add_damage, open_reco
 
 _BLOCK_BYTES = 1 << 20
 _MAX_VALUE_LENGTH = 1 << 26
-"""Maximum length of a piece, in characters. A longer one is damage, and would fill the memory."""
+"""Maximum length of a value, in characters. A longer value is damage, and would fill the memory."""
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _decode = json.JSONDecoder(strict=False).raw_decode
 
@@ -32,7 +32,10 @@ class _Text:
         self._is_at_end = False
 
     def _read(self) -> bool:
-        """Appends a block. False at the end. Blocks grow with an unfinished value, so that its cost remains linear."""
+        """Appends a block. False at the end.
+
+        Blocks grow with an unfinished value. So the time to read a long value stays proportional to its length.
+        """
         rest = self._text[self._position :]
         block = read_block(self._file, max(_BLOCK_BYTES, len(rest)))
         self._text, self._position = rest + self._decoder.decode(block), 0
@@ -68,7 +71,7 @@ class _Text:
                 raise _DamageError
 
     def value(self) -> Any:
-        """Returns the next value."""
+        """Returns the next value. Reads more blocks until the value is complete."""
         self.peek()
         while True:
             try:
@@ -79,7 +82,9 @@ class _Text:
                     raise _DamageError from None
             except (ValueError, RecursionError):  # a number with thousands of digits, deep nesting
                 raise _DamageError from None
-            if end < len(self._text) or self._is_at_end:
+            # A number at the end of the text may continue in the next block.
+            is_complete = end < len(self._text) or self._is_at_end
+            if is_complete:
                 self._position = end
                 return value
             self._read()

@@ -26,8 +26,8 @@ from busbw.traces.importers.torch_operations import (
 
 _FILE_RANK = re.compile(r"rank[-_]?(\d{1,7})", re.IGNORECASE)
 _NO_ID = -1
-_MAX_ID = 1 << 62
-_MAX_TIME_NS = 1 << 61
+_MAX_ID, _MAX_TIME_NS = 1 << 62, 1 << 61
+"""Bounds of an "External id" and of a time. Larger values are damage."""
 
 
 def recognizes(beginning: bytes, path: Path) -> bool:
@@ -55,9 +55,10 @@ class _RankReader:
         self._rank.rank = int(match[1]) if match else None
         self._job_groups: dict[str, list[int]] = {}
         """Ranks of process groups by name, as the job describes them."""
-        self._indices: dict[tuple[str, int, str], tuple[int | None, list[int]]] = {}
-        """Communicator and its ranks by name, size and text of the ranks."""
+        self._communicators: dict[tuple[str, int, str], tuple[int | None, list[int]]] = {}
+        """Index of the communicator and its ranks, by name, size and text of the ranks."""
         self._base_ns = 0
+        """Unix time of the time 0 in the file."""
         self._group_count = 0
         self._ids = array("q")
         """"External id" of each operation, which its kernels share."""
@@ -89,6 +90,7 @@ class _RankReader:
         self._job_groups |= read_groups(job.get("pg_config"))
 
     def _read_event(self, event: dict[str, Any]) -> None:
+        """Reads the event of a call on the host, or of a kernel of NCCL. Other events are ignored."""
         arguments, category = event.get("args"), event.get("cat")
         if not isinstance(arguments, dict):
             return
@@ -100,30 +102,30 @@ class _RankReader:
             times = {"enqueue_ns": _nanoseconds(event["ts"]), "thread": self._rank.thread(event.get("tid"))}
             self._add(arguments, identity, times, is_call=True)
         elif category in ("kernel", "Kernel") and (is_described or "nccl" in str(event.get("name")).lower()):
-            start, duration = _nanoseconds(event["ts"]), _nanoseconds(event["dur"])
-            grid = arguments.get("grid")
+            start_ns = _nanoseconds(event["ts"])
+            end_ns = start_ns + _nanoseconds(event["dur"])
+            grid = arguments.get("grid")  # NCCL starts one block per channel
             channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
             stream = self._rank.stream(str(arguments.get("stream", event.get("tid"))))
             # Further kernels of an operation have the "External id" of the kernel before them.
             is_continued = identity != _NO_ID and bool(self._kernels[0]) and self._kernels[0][-1] == identity
-            for column, value in zip(self._kernels, (identity, start, start + duration, stream, channels), strict=True):
+            for column, value in zip(self._kernels, (identity, start_ns, end_ns, stream, channels), strict=True):
                 column.append(value)
             if is_described and not is_continued:
-                times = {"device_start_ns": start, "device_end_ns": start + duration}
+                times = {"device_start_ns": start_ns, "device_end_ns": end_ns}
                 self._add(arguments, identity, times, is_call=False)
 
     def _add(self, arguments: dict[str, Any], identity: int, fields: dict[str, int], *, is_call: bool) -> None:
-        """Adds the operation of an event, with these fields of its `Call`."""
+        """Adds the operation of an event, with these fields of its `Call`. `identity`: the "External id"."""
         size = int(arguments["Group size"])
-        name, ranks = str(arguments.get("Process Group Name", "")), str(arguments.get("Process Group Ranks"))
+        name, ranks_text = str(arguments.get("Process Group Name", "")), str(arguments.get("Process Group Ranks"))
         if not is_operation(str(arguments["Collective name"])):
             return
-        known = self._indices.get((name, size, ranks))
-        if known is None:
+        key = (name, size, ranks_text)
+        if key not in self._communicators:
             members = self._members(arguments, name, size)
-            known = (group_index(self._builder, name, size, members), members)
-            self._indices[name, size, ranks] = known
-        index, members = known
+            self._communicators[key] = (group_index(self._builder, name, size, members), members)
+        index, members = self._communicators[key]
         peer = int(arguments.get("Rank", -1))
         if peer < 0 and (other := arguments.get("Dst Rank", arguments.get("Src Rank"))) in members:
             peer = members.index(other)
@@ -167,8 +169,8 @@ class _RankReader:
         order = np.argsort(kernel_ids, kind="stable")
         distinct_ids, firsts = np.unique(kernel_ids[order], return_index=True)
         if len(distinct_ids):
-            places = np.minimum(np.searchsorted(distinct_ids, ids), len(distinct_ids) - 1)
-            has_kernel = (distinct_ids[places] == ids) & (ids != _NO_ID)
+            positions = np.minimum(np.searchsorted(distinct_ids, ids), len(distinct_ids) - 1)
+            has_kernel = (distinct_ids[positions] == ids) & (ids != _NO_ID)
             self._rank.device_clock = DeviceClock.HOST
             for field, values in (
                 ("device_start_ns", np.minimum.reduceat(starts[order], firsts)),
@@ -176,20 +178,25 @@ class _RankReader:
                 ("stream", streams[order][firsts]),
                 ("channels", np.maximum.reduceat(channels[order], firsts)),
             ):
-                known = values[places[has_kernel]]
+                known = values[positions[has_kernel]]
                 if field == "channels":
                     known = np.where((known > 0) & (known < layout.UNKNOWN_BYTE), known, layout.UNKNOWN_BYTE)
                 operations[field][has_kernel] = known
             count = int(np.count_nonzero(~np.isin(kernel_ids, ids)))
             self._builder.add_problem("{count} kernels of NCCL have no call (coalesced calls or CUDA graphs)", count)
         # A kernel also describes its call. This description is used only if the call itself was not recorded.
-        kept = np.flatnonzero(is_call | ~np.isin(ids, ids[is_call]))
+        selected = np.flatnonzero(is_call | ~np.isin(ids, ids[is_call]))
         times = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"], operations["device_start_ns"])
-        kept = kept[np.argsort(times[kept], kind="stable")]
-        self._rank.select(kept)
+        self._rank.select(selected[np.argsort(times[selected], kind="stable")])
 
 
 def _nanoseconds(microseconds: object) -> int:
+    """Returns a time of an event in ns.
+
+    Raises:
+        TypeError: The value is no number.
+        ValueError: The time is not possible.
+    """
     if not isinstance(microseconds, int | float):
         raise TypeError
     nanoseconds = round(microseconds * 1000)

@@ -1,4 +1,7 @@
-"""Communicators in logs of NCCL. In one process a pointer names a communicator, until NCCL uses the pointer again."""
+"""Communicators in logs of NCCL.
+
+In one process, a pointer (the handle) names a communicator until NCCL uses the pointer for another one.
+"""
 
 import re
 from collections import Counter
@@ -23,9 +26,11 @@ class NcclCommunicator:
     rank: RankBuilder
     size: int
     own_rank: int | None
+    """Rank in this communicator. None: unknown."""
     is_starting: bool
     """True after the line "Init START", until "Init COMPLETE"."""
     split_count: int = 0
+    """Number of communicators that were split from this one so far."""
 
 
 class NcclCommunicators:
@@ -35,6 +40,7 @@ class NcclCommunicators:
         self._builder = builder
         self._known: dict[tuple[Process, bytes], NcclCommunicator] = {}
         self._inferred_counts: Counter[tuple[RankBuilder, int]] = Counter()
+        """Number of inferred communicators of each rank and size that were tried so far."""
         self._taken_ranks: dict[str, set[int]] = {}
         """Ranks of each inferred communicator, by its identity. A negative number stands for an unknown rank."""
 
@@ -51,14 +57,14 @@ class NcclCommunicators:
             return
         started = None if is_start else self.find(process, handle)
         if started and started.is_starting and (started.size, started.own_rank) == (size, own_rank):
-            started.is_starting = False
+            started.is_starting = False  # "Init START" has already added this communicator
             return
         device = (match["device"] or "").encode()
-        number = int(match["split_id"] or match["id"] or "0", 16)
-        identity = f"{number:016x}" if number else ""
+        id_number = int(match["split_id"] or match["id"] or "0", 16)
+        identity = f"{id_number:016x}" if id_number else ""
         if match["split"] and not identity:
-            split = int(match["split_count"]) if match["split_count"] else None
-            identity = self._split_identity(process, match["parent"].encode(), split, match["color"] or "")
+            split_number = int(match["split_count"]) if match["split_count"] else None
+            identity = self._split_identity(process, match["parent"].encode(), split_number, match["color"] or "")
         self.add(process, handle, device, size, own_rank, source, identity, is_starting=is_start)
 
     def add(
@@ -90,21 +96,27 @@ class NcclCommunicators:
         self._known[process, handle] = added
         return added
 
-    def _split_identity(self, process: Process, parent: bytes, split: int | None, color: str) -> str:
-        """Returns an identity that is equal for all ranks with the same color. Empty if the parent is not known."""
-        origin = self.find(process, parent)
-        if origin is None:
+    def _split_identity(self, process: Process, parent_handle: bytes, split_number: int | None, color: str) -> str:
+        """Returns an identity that is equal for all ranks with the same color. Empty if the parent is not known.
+
+        `split_number`: number of the split of the parent, from 0. None: the order of the lines decides.
+        """
+        parent = self.find(process, parent_handle)
+        if parent is None:
             return ""
-        origin.split_count += 1
-        return f"{origin.identity}/{origin.split_count - 1 if split is None else split}/{color}"
+        if split_number is None:
+            split_number = parent.split_count
+        parent.split_count += 1
+        return f"{parent.identity}/{split_number}/{color}"
 
     def _inferred_identity(self, rank: RankBuilder, size: int, own_rank: int | None) -> str:
-        """Returns the identity of the next communicator of this size in which the rank is free."""
+        """Returns the identity of the next inferred communicator of this size in which `own_rank` is not taken."""
         self._builder.add_problem(_INFERRED)
         while True:
             identity = f"size {size}, number {self._inferred_counts[rank, size]}"
             self._inferred_counts[rank, size] += 1
             taken = self._taken_ranks.setdefault(identity, set())
             if len(taken) < size and own_rank not in taken:
-                taken.add(-1 - len(taken) if own_rank is None else own_rank)
+                unknown_rank = -1 - len(taken)  # differs from all ranks in `taken`
+                taken.add(unknown_rank if own_rank is None else own_rank)
                 return identity

@@ -36,7 +36,7 @@ _KERNEL = re.compile(
 )
 _INIT = re.compile(rb"NCCL INFO .*comm 0x\w+ rank \d+ n[rR]anks \d")
 _VERSION = re.compile(rb"NCCL version (\d{1,3}(?:\.\d{1,3}){1,2})")
-_KINDS = {
+_KERNEL_KINDS = {
     b"Symmetric": Algorithm.SYMMETRIC,
     b"Copy Engine": Algorithm.COPY_ENGINE,
     b"Hierarchical CE": Algorithm.COPY_ENGINE,
@@ -54,22 +54,24 @@ class _Waiting(NamedTuple):
     """Sizes in bytes that the line with the algorithm can state."""
     rank: RankBuilder
     operation: int
+    """Number of the operation from `RankBuilder.add`. -1: it was refused."""
 
 
 @dataclass(eq=False)
 class _Thread:
-    """State of a calling thread."""
+    """State of a calling thread. Its last group is the NCCL group of its last call."""
 
     group: int = 0
+    """Number of the last group."""
     members: set[tuple[Function, int]] = field(default_factory=set)
-    """Functions and peers of the last group."""
+    """Functions and peers of the calls in the last group."""
     group_key: tuple[bytes, bytes] | None = None
     """Communicator and opCount of the last group. None: the group has one call."""
     waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=_MAX_WAITING))
 
 
 def recognizes(beginning: bytes, path: Path) -> bool:
-    """True for messages about calls. Messages about communicators suffice if the log has no table of nccl-tests."""
+    """True for messages about calls. Without a table of nccl-tests, messages about communicators suffice."""
     patterns = (_CALL,) if b"# nThread" in beginning else (_CALL, _INIT)
     lines = (line for line in beginning.splitlines() if b"NCCL" in line)
     return any(pattern.search(line) for line in lines for pattern in patterns)
@@ -102,7 +104,7 @@ class _Reader:
         self._builder = builder
         self._communicators = NcclCommunicators(builder)
         self._processes: dict[Process, Process] = {}
-        """The process with the right host, by the process in a line."""
+        """Process with the correct host, by the process as a line names it."""
         self._threads = defaultdict[tuple[Process, bytes], _Thread](_Thread)
         self._group_count = 0
         self._source = ""
@@ -131,7 +133,11 @@ class _Reader:
             self.version = version[1].decode()
 
     def _process(self, header: re.Match[bytes]) -> Process:
-        """Returns the process that wrote a line. Other text, such as a progress bar, can directly precede the host."""
+        """Returns the process that wrote a line.
+
+        Other text, such as a progress bar, can directly precede the host. So a host that ends with the host of a known
+        process with the same id is this process.
+        """
         process = header["host"] or b"", header["pid"] or b""
         if process not in self._processes:
             host, pid = process
@@ -144,7 +150,8 @@ class _Reader:
 
     def _read_call(self, line: bytes) -> None:
         match = _CALL.search(line)
-        if match is None or line.count(b" NCCL ") > 1:  # two processes wrote into one line
+        has_two_messages = line.count(b" NCCL ") > 1  # two processes wrote into one line
+        if match is None or has_two_messages:
             raise ValueError
         process, size = self._process(match), int(match["size"])
         communicator = self._communicators.find(process, match["handle"])
@@ -177,24 +184,25 @@ class _Reader:
         )
         prints_kernel = communicator.own_rank == 0 and size > 1 and function not in TRANSFERS
         if prints_kernel and size_bytes is not None:
-            sizes = (size_bytes, size_bytes * size)  # NCCL 2.23 names the larger buffer
-            is_part = function in (Function.ALL_GATHER, Function.REDUCE_SCATTER)
-            thread.waiting.append(_Waiting(function, sizes if is_part else sizes[:1], rank, operation))
+            has_larger_buffer = function in (Function.ALL_GATHER, Function.REDUCE_SCATTER)
+            # The line with the algorithm states the size of the call, or, by NCCL 2.23, of the larger buffer.
+            sizes = (size_bytes, size_bytes * size) if has_larger_buffer else (size_bytes,)
+            thread.waiting.append(_Waiting(function, sizes, rank, operation))
 
     def _group(self, thread: _Thread, function: Function, peer: int, call: re.Match[bytes]) -> int:
         """Returns the number of the group of a call, from the lines before it.
 
         The calls of a group share their opCount. A repeated transfer with the same peer begins another group. RCCL
-        numbers the calls of a group as tasks.
+        numbers the calls of a group as tasks, from 0.
         """
         key, is_counted = (call["handle"], call["op_count"]), call["op_count"] != b"0"
         if call["task"] is not None:
-            continues = int(call["task"]) > 0
+            is_same_group = int(call["task"]) > 0
         elif function in TRANSFERS:
-            continues = key == thread.group_key and (function, peer) not in thread.members
+            is_same_group = key == thread.group_key and (function, peer) not in thread.members
         else:
-            continues = key == thread.group_key and is_counted
-        if not continues:
+            is_same_group = key == thread.group_key and is_counted
+        if not is_same_group:
             self._group_count += 1
             thread.group = self._group_count
             thread.members.clear()
@@ -208,16 +216,17 @@ class _Reader:
         if match is None:
             return
         waiting_calls = self._thread(self._process(match), match).waiting
-        function, size = Function.of_nccl(match["name"].decode()), int(match["bytes"])
-        for place, waiting in enumerate(waiting_calls):
-            if waiting.function == function and size in waiting.sizes and waiting.operation >= 0:
+        function, size_bytes = Function.of_nccl(match["name"].decode()), int(match["bytes"])
+        for position, waiting in enumerate(waiting_calls):
+            if waiting.function == function and size_bytes in waiting.sizes and waiting.operation >= 0:
                 _store_algorithm(waiting.rank.operations[waiting.operation], match)
-                del waiting_calls[place]
+                del waiting_calls[position]
                 return
 
 
 def _store_algorithm(operation: np.void, kernel: re.Match[bytes]) -> None:
-    operation["algorithm"] = _KINDS.get(kernel["kind"], Algorithm.UNKNOWN)
+    """Stores algorithm, protocol and channels of a kernel in the operation."""
+    operation["algorithm"] = _KERNEL_KINDS.get(kernel["kind"], Algorithm.UNKNOWN)
     if kernel["algorithm"]:
         operation["algorithm"] = Algorithm.of_nccl(kernel["algorithm"].decode())
         operation["protocol"] = Protocol.of_nccl(kernel["protocol"].decode())
@@ -232,18 +241,22 @@ def _in_place_flags(
 ) -> int:
     """Returns the flags that state if the buffers of a call are the same memory."""
     send, receive = (0 if text == b"(nil)" else int(text, 16) for text in call.group("send", "receive"))
-    own = communicator.own_rank
+    own_rank = communicator.own_rank
     if function in (Function.ALL_REDUCE, Function.REDUCE, Function.BROADCAST):
-        distance = 0
-    elif function in (Function.ALL_GATHER, Function.REDUCE_SCATTER) and own is not None and size_bytes is not None:
-        distance = own * size_bytes * (1 if function == Function.ALL_GATHER else -1)
+        in_place_distance = 0
+    elif own_rank is None or size_bytes is None:
+        return 0
+    elif function == Function.ALL_GATHER:
+        in_place_distance = own_rank * size_bytes
+    elif function == Function.REDUCE_SCATTER:
+        in_place_distance = -own_rank * size_bytes
     else:
         return 0
-    return _IN_PLACE if send - receive == distance else _OUT_OF_PLACE
+    return _IN_PLACE if send - receive == in_place_distance else _OUT_OF_PLACE
 
 
 def _time_ns(prefix: bytes) -> int:
-    """Returns the time before a message. 0 if the time is missing, or has no fractions of a second."""
+    """Returns the time at the end of the text before a message. 0 if it is missing, or has no fractions of a second."""
     match = _TIME.search(prefix) if prefix.endswith(b"] ") else None
     if match is None or match[2] is None:
         return 0
@@ -252,4 +265,5 @@ def _time_ns(prefix: bytes) -> int:
 
 @lru_cache(maxsize=64)
 def _second(text: bytes) -> int:
+    """Returns the Unix time of a second. Cached, because many lines have the same second."""
     return int(datetime.strptime(text.decode(), "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp())

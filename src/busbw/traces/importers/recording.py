@@ -13,6 +13,7 @@ from busbw.files import path_text
 from busbw.traces.building import TraceBuilder
 
 _GZIP = b"\x1f\x8b"
+"""First bytes of a file that gzip compressed."""
 _BLOCK_BYTES = 1 << 20
 
 BufferedFile = io.BufferedReader | gzip.GzipFile
@@ -20,13 +21,13 @@ BufferedFile = io.BufferedReader | gzip.GzipFile
 
 @contextmanager
 def open_recording(path: Path) -> Iterator[BufferedFile]:
-    """Opens a file. Compression with gzip is removed.
+    """Opens a file, and decompresses it if it is compressed with gzip.
 
     Raises:
         UsageError: The file cannot be read, or its compression is damaged at the beginning.
     """
     try:
-        # Without O_NONBLOCK, opening a pipe waits for its writer.
+        # O_NONBLOCK, because opening a pipe would otherwise wait for its writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             is_compressed = file.peek(2)[:2] == _GZIP
             yield gzip.GzipFile(fileobj=file) if is_compressed else file
@@ -37,7 +38,7 @@ def open_recording(path: Path) -> Iterator[BufferedFile]:
 
 
 def read_block(file: BufferedFile, size: int) -> bytes:
-    """Reads `size` bytes, or less at the end. A compressed file that was cut off ends at the cut."""
+    """Reads `size` bytes, or fewer bytes at the end. A compressed file that was cut off ends at the cut."""
     parts = []
     try:
         while size > 0 and (part := file.read1(size)):
@@ -62,5 +63,5 @@ def read_lines(file: BufferedFile) -> Iterator[bytes]:
 
 
 def add_damage(builder: TraceBuilder, path: Path) -> None:
-    """Adds the problem that the end of a file is damaged. The beginning is used."""
+    """Adds the problem that the end of a file is damaged."""
     builder.add_problem(f"the end of {path_text(path.name)} is missing or damaged; operations before it are used")

@@ -9,7 +9,9 @@ from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import ROOTED, TRANSFERS, Flag, Function
 
 _FUNCTIONS = {one.name.lower().replace("_", ""): one for one in Function if one <= Function.RECV}
-"""Functions by the beginning of their name without underscores. A longer beginning precedes a shorter one."""
+"""Functions by their name without underscores, which begins the names of PyTorch.
+
+If a name begins another name, the longer name comes first."""
 _DATATYPE_NAMES = (
     "char int8",
     "byte uint8 bool",
@@ -30,6 +32,9 @@ _NOT_OPERATIONS = ("wait", "init", "coalesced", "startcoalescing", "endcoalescin
 _IN_PLACE = Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE
 _NUMBERS = re.compile(r"-?\d{1,12}")
 MAX_RANKS = 1 << 20
+"""Ranks of the job are below this number. A larger number is damage."""
+_MAX_LIST_LENGTH = 1 << 24
+"""Maximum length of a list as text, in characters."""
 
 
 class TorchOperation(NamedTuple):
@@ -40,14 +45,16 @@ class TorchOperation(NamedTuple):
     inputs: int
     """Elements of all input tensors of this rank."""
     outputs: int
+    """Elements of all output tensors of this rank."""
     datatype: str
     size: int
     """Number of ranks of the process group."""
     peer: int = -1
     """Root or peer, as rank of the process group."""
     input_splits: Sequence[int] = ()
-    """Elements or rows for each rank. Empty: equal."""
+    """Elements or rows that this rank sends to each rank. Empty: the same number to each rank."""
     output_splits: Sequence[int] = ()
+    """Elements or rows that this rank receives from each rank, as `input_splits`."""
     are_splits_known: bool = True
 
 
@@ -59,7 +66,7 @@ def datatype_number(name: object) -> int:
 def parse_ranks(value: object) -> tuple[list[int], bool]:
     """Returns the numbers of a list or of its text, and True if none is left out ("...")."""
     if isinstance(value, str):
-        return [int(text) for text in _NUMBERS.findall(value[: 1 << 24])], "..." not in value
+        return [int(text) for text in _NUMBERS.findall(value[:_MAX_LIST_LENGTH])], "..." not in value
     if isinstance(value, list) and all(isinstance(item, int) for item in value):
         return list(value), True
     return [], False
@@ -87,7 +94,7 @@ def group_index(builder: TraceBuilder, name: str, size: int, members: Sequence[i
 
 
 def is_operation(name: str) -> bool:
-    """False for the name of a wait, and of the begin or end of several collectives. True for all other names."""
+    """False for names of waits, and of the beginning or end of several collectives. True for all other names."""
     return not name.lower().replace("_", "").startswith(_NOT_OPERATIONS)
 
 
@@ -120,9 +127,9 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
         return []
     base = base._replace(datatype=datatype_number(operation.datatype))
     if function == Function.ALLTOALL:
-        has_unlike_splits = len({*operation.input_splits, *operation.output_splits}) > 1
+        has_unequal_splits = len({*operation.input_splits, *operation.output_splits}) > 1
         has_splits_of_one_side = bool(operation.input_splits) != bool(operation.output_splits)
-        if has_unlike_splits or has_splits_of_one_side:
+        if has_unequal_splits or has_splits_of_one_side:
             return _list_pairs(builder, operation, base)
         if not operation.are_splits_known or inputs != outputs or inputs % size:
             return [_unknown_alltoall(builder, operation, base)]
@@ -139,6 +146,7 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
 
 
 def _unknown_alltoall(builder: TraceBuilder, operation: TorchOperation, base: Call) -> Call:
+    """Returns one call of an unknown function, because a call of alltoall has one size."""
     builder.add_problem("{count} alltoall with unequal sizes have unknown sizes per rank; they are no alltoall here")
     return base._replace(function=Function.OTHER, elements=operation.inputs)
 
@@ -149,11 +157,11 @@ def _list_pairs(builder: TraceBuilder, operation: TorchOperation, base: Call) ->
     for splits, elements in ((operation.input_splits, operation.inputs), (operation.output_splits, operation.outputs)):
         splits = splits or [1] * operation.size
         rows = sum(splits)
-        width = elements // rows if rows else 0
-        is_possible = len(splits) == operation.size and min(splits) >= 0 and width * rows == elements
+        row_elements = elements // rows if rows else 0
+        is_possible = len(splits) == operation.size and min(splits) >= 0 and row_elements * rows == elements
         if not is_possible:
             return [_unknown_alltoall(builder, operation, base)]
-        counts.append([split * width for split in splits])
+        counts.append([split * row_elements for split in splits])
     return [
         base._replace(function=function, elements=count, peer=peer)
         for peer, pair in enumerate(zip(*counts, strict=True))

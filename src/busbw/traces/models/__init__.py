@@ -3,7 +3,7 @@
 `load_model` computes the trace of a model for a number of ranks. The parallelism selects the sequence of operations.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -26,9 +26,9 @@ class _Parallelism(NamedTuple):
     """A way to distribute the training of a model."""
 
     communicators: tuple[str, ...]
-    """Name of each communicator of a rank, in the order of `_partitions`. The models differ in their number."""
+    """Names of the communicators of a rank, in the order of `_partitions`. There may be fewer than partitions."""
     append_step: Callable[[Timeline, Model, int], None]
-    """Appends the step of this number, from 0, to the timeline of a rank."""
+    """Appends the step with this number, from 0, to the timeline of a rank."""
 
 
 _PARALLELISMS = {
@@ -97,21 +97,26 @@ def _can_split(ranks: int, group: int, model: Model) -> bool:
 def _partitions(ranks: int, group: int) -> tuple[list[range], list[range], list[range]]:
     """Returns three partitions of the ranks into communicators. Each rank has one communicator of each partition.
 
-    The partitions are the world, the groups, and the replicas. Replicas are ranks at the same place of their groups.
+    The partitions are the world, the groups, and the replicas. Replicas are ranks at the same position of their groups.
     """
     groups = [range(first, first + group) for first in range(0, ranks, group)]
-    replicas = [range(place, ranks, group) for place in range(group)]
+    replicas = [range(position, ranks, group) for position in range(group)]
     return [range(ranks)], groups, replicas
 
 
-def _limitations(model: Model, ranks: int, group: int) -> tuple[str, ...]:
-    world, *names = _PARALLELISMS[model.parallelism].communicators
-    name = names[0] if names else world
-    facts = [f"{group} ranks instead of {model.group}"] if group < model.group else []
-    facts += ["no replica to exchange with"] if 1 < group == ranks else []
-    return (
+def _limitations(model: Model, ranks: int, group: int) -> Iterator[str]:
+    """Yields sentences on the facts that the trace cannot show."""
+    yield (
         f"This trace is computed from published shapes, not recorded. Its times are those of computation at "
-        f"{COMPUTE_FLOPS / 1e12:g} TFLOP/s, a mean of Llama 3 405B on H100; norms, optimizer and input take no time.",
-        *model.notes,
-        *([f"Each {name} group has {' and '.join(facts)}."] if facts else []),
+        f"{COMPUTE_FLOPS / 1e12:g} TFLOP/s, a mean of Llama 3 405B on H100; norms, optimizer and input take no time."
     )
+    yield from model.notes
+    facts = []
+    if group < model.group:
+        facts.append(f"{group} ranks instead of {model.group}")
+    if 1 < group == ranks:
+        facts.append("no replica to exchange with")
+    if facts:
+        world, *others = _PARALLELISMS[model.parallelism].communicators
+        group_name = others[0] if others else world
+        yield f"Each {group_name} group has {' and '.join(facts)}."

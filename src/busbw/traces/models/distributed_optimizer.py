@@ -1,14 +1,19 @@
 """Data-parallel operations of Megatron's distributed optimizer, in buckets of parameters.
 
 Source: distributed_data_parallel.py and param_and_grad_buffer.py in megatron/core/distributed/. A bucket ends with the
-parameter that fills it. Gradients are reduced in float during the backward pass, and parameters are gathered one bucket
-before their use in the next forward pass.
+parameter that reaches its minimum size. Gradients are reduced in float during the backward pass. In the next forward
+pass, the parameters of a bucket are gathered while the bucket before it is in use.
 """
 
 from math import lcm
 
 from busbw.traces.format import Flag, Function
 from busbw.traces.models.timeline import Timeline
+
+_MIN_BUCKET, _MIN_BUCKET_SHARD = 40_000_000, 1_000_000
+"""Minimum number of parameters of a full bucket, in total and per rank: Megatron's defaults."""
+_BUCKET_UNIT = 128
+"""The size of a bucket is a multiple of this number, and of the number of ranks."""
 
 
 class DistributedOptimizer:
@@ -24,17 +29,17 @@ class DistributedOptimizer:
         """
         self._communicator = communicator
         self._buckets: list[tuple[int, int]] = []
-        """First layer, and parameters of one rank, in the order of the backward pass."""
+        """First layer of each bucket, and its parameters on one rank, in the order of the backward pass."""
         if ranks == 1:
             return
-        backward = [(layer, count) for layer, counts in enumerate(parameters) for count in counts][::-1]
-        min_size = max(40_000_000, 1_000_000 * ranks)
-        unit = lcm(ranks, 128)
+        forward = [(layer, count) for layer, counts in enumerate(parameters) for count in counts]
+        min_size = max(_MIN_BUCKET, _MIN_BUCKET_SHARD * ranks)
+        unit = lcm(ranks, _BUCKET_UNIT)
         size = 0
-        for index, (layer, count) in enumerate(backward, start=1):
+        for index, (layer, count) in reversed(list(enumerate(forward))):
             size += count
-            if size >= min_size or index == len(backward):
-                padded = -(-size // unit) * unit
+            if size >= min_size or index == 0:
+                padded = -(-size // unit) * unit  # rounded up
                 self._buckets.append((layer, padded // ranks))
                 size = 0
 
@@ -42,9 +47,10 @@ class DistributedOptimizer:
         """Appends the all-gathers at the beginning of a layer's forward pass."""
         forward = self._buckets[::-1]
         for index, (_, shard) in enumerate(forward):
-            layer_before, _ = forward[max(0, index - 1)]  # a bucket is gathered one bucket before its use
-            if layer_before == layer:
-                flags = Flag.IN_PLACE | (Flag.OVERLAPPED if index > 1 else 0)  # computation waits for the first bucket
+            gather_layer, _ = forward[max(0, index - 1)]  # a bucket is gathered one bucket before its use
+            if gather_layer == layer:
+                is_overlapped = index > 1  # the first two buckets are gathered before any computation
+                flags = Flag.IN_PLACE | (Flag.OVERLAPPED if is_overlapped else 0)
                 timeline.call(Function.ALL_GATHER, self._communicator, shard, flags=flags)
 
     def reduce(self, timeline: Timeline, layer: int) -> None:

@@ -26,7 +26,7 @@ def draw_routes(model: Model, group: int, seed: tuple[int, ...]) -> NDArray[np.i
 
 
 def append_step(timeline: Timeline, model: Model, step: int) -> None:
-    """Appends one step. `draw_routes` distributes its tokens."""
+    """Appends one step. `draw_routes` decides which rank each token travels to."""
     ranks, group = timeline.ranks, timeline.group
     group_number, group_rank = divmod(timeline.rank, group)
     routes = draw_routes(model, group, (step, group_number))

@@ -15,21 +15,26 @@ COMMUNICATORS = ("world",)
 
 def append_step(timeline: Timeline, model: Model, _step: int) -> None:
     """Appends one step. All steps are equal."""
-    root, block = (-(-count // timeline.ranks) for count in (model.root_parameters, model.block_parameters))
+    root_shard, block_shard = (
+        -(-count // timeline.ranks)  # rounded up
+        for count in (model.root_parameters, model.block_parameters)
+    )
     dense = model.dense_parameters
-    forward = model.score_flops + model.matrix_flops(dense["qkv"] + dense["projection"] + sum(model.expert_parameters))
-    prefetch = Flag.IN_PLACE | Flag.OVERLAPPED  # but computation waits for the first layer
-    timeline.call(Function.ALL_GATHER, WORLD, root, flags=Flag.IN_PLACE)
-    timeline.call(Function.ALL_GATHER, WORLD, block, flags=Flag.IN_PLACE)
+    matrices = dense["qkv"] + dense["projection"] + sum(model.expert_parameters)
+    forward_flops = model.score_flops + model.matrix_flops(matrices)
+    prefetch = Flag.IN_PLACE | Flag.OVERLAPPED
+    timeline.call(Function.ALL_GATHER, WORLD, root_shard, flags=Flag.IN_PLACE)
+    timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=Flag.IN_PLACE)
     for layer in range(model.layers - 1):
-        timeline.call(Function.ALL_GATHER, WORLD, block, flags=prefetch if layer > 0 else Flag.IN_PLACE)
-        timeline.compute(forward)
-    timeline.compute(forward + 3 * model.matrix_flops(model.embedding_parameters))
+        # The computation of the first layer waits until its parameters are gathered, so nothing overlaps before it.
+        timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=prefetch if layer > 0 else Flag.IN_PLACE)
+        timeline.compute(forward_flops)
+    timeline.compute(forward_flops + 3 * model.matrix_flops(model.embedding_parameters))
     for layer in reversed(range(model.layers)):
         if layer > 0:
-            timeline.call(Function.ALL_GATHER, WORLD, block, flags=prefetch)
-        timeline.compute(2 * forward)
-        timeline.call(Function.REDUCE_SCATTER, WORLD, block, "float", "avg", flags=Flag.OVERLAPPED)
-    timeline.call(Function.REDUCE_SCATTER, WORLD, root, "float", "avg")
+            timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=prefetch)
+        timeline.compute(2 * forward_flops)
+        timeline.call(Function.REDUCE_SCATTER, WORLD, block_shard, "float", "avg", flags=Flag.OVERLAPPED)
+    timeline.call(Function.REDUCE_SCATTER, WORLD, root_shard, "float", "avg")
     for _ in range(model.scalar_all_reduces):
         timeline.all_reduce(WORLD, 1)

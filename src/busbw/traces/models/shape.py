@@ -30,7 +30,7 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     share_concentration: Annotated[float, Meta(gt=0)] = 1.0
     """Parameter of the Dirichlet distribution of tokens over experts: larger is more even."""
     parameters: Count
-    """Published total. It verifies the other numbers."""
+    """Published total. A test compares it with the parameters that follow from the other numbers."""
     sequence: Count
     """Tokens of one data-parallel rank per step: one sequence."""
     scalar_all_reduces: Count
@@ -60,7 +60,7 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     @property
     def embedding_parameters(self) -> int:
-        """Parameters of the input embedding; the output embedding has as many."""
+        """Parameters of the input embedding. The output embedding has the same number."""
         return self.vocabulary * self.hidden
 
     @property
@@ -70,9 +70,13 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     @property
     def score_flops(self) -> float:
-        """Operations of the attention of a layer between its matrices, forward: causal, half of 4·s·h per token."""
-        return 2.0 * self.sequence * self.hidden * self.sequence
+        """Floating-point operations of the attention scores of a layer in the forward pass.
+
+        A token takes 4·s·h operations without the causal mask, and half of them with it.
+        """
+        flops_per_token = 2.0 * self.sequence * self.hidden
+        return flops_per_token * self.sequence
 
     def matrix_flops(self, parameters: float) -> float:
-        """Operations of a forward pass through matrices with that many parameters: two per parameter and token."""
+        """Floating-point operations of a forward pass through matrices: two per parameter and token."""
         return 2.0 * parameters * self.sequence

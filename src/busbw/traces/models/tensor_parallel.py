@@ -36,7 +36,7 @@ def append_step(timeline: Timeline, model: Model, _step: int) -> None:
     def backward(following_flops: float, columns: int) -> None:
         """Appends the backward pass of a matrix that is split by columns.
 
-        `following_flops`: computation of the operations between this matrix and the next one, which comes first.
+        `following_flops`: backward computation of the operations after this matrix. It comes before that of the matrix.
         """
         timeline.compute(following_flops)
         gather()

@@ -1,4 +1,4 @@
-"""Operations of one rank, as its program calls them."""
+"""Operations of one rank of a model, in the order of the calls of its program."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,8 @@ class Timeline:
         self.communicators: dict[int, int] = {}
         """Index in the trace of each communicator, by the constant of the model's module, such as `WORLD`."""
         self._builder = builder
-        self._clock_ns = 1.0
-        self._groups = 0
+        self._clock_ns = 1.0  # not 0, because a time of 0 is unknown
+        self._group_count = 0
 
     def compute(self, flops: float) -> None:
         """Advances the clock by the time of a computation."""
@@ -75,14 +75,19 @@ class Timeline:
     ) -> None:
         """Appends an alltoallv as a group of sends and receives, without empty messages.
 
-        `group_rank` is the number of this rank in the communicator. Its message to itself is left out. `counts[i, j]`
-        is the number of elements from rank i to rank j of the communicator.
+        The message of this rank to itself is left out.
+
+        Args:
+            communicator: The communicator.
+            counts: Number of elements from rank i to rank j of the communicator, as `counts[i, j]`.
+            group_rank: Number of this rank in the communicator.
+            datatype: Type of the elements.
         """
-        self._groups += 1
+        self._group_count += 1
         for peer in range(len(counts)):
             for function, count in (
                 (Function.SEND, counts[group_rank, peer]),
                 (Function.RECV, counts[peer, group_rank]),
             ):
                 if peer != group_rank and count:
-                    self.call(function, communicator, int(count), datatype, peer=peer, group=self._groups)
+                    self.call(function, communicator, int(count), datatype, peer=peer, group=self._group_count)

@@ -54,7 +54,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _is_own_file(path: Path) -> bool:
-    """Returns True for a file of the own format. A file without a header has only the suffix."""
+    """Returns True for a file of the own format. The suffix suffices, because the header may be damaged."""
     return path.suffix == ".trace" or _beginning(path).startswith(layout.MAGIC)
 
 
@@ -78,6 +78,7 @@ def _read_own_files(path: Path, files: Sequence[Path]) -> Trace:
 
 
 def _import(path: Path, files: Sequence[Path]) -> Trace:
+    """Returns the trace of all files that an importer recognizes. Other files are ignored."""
     recognized = [(importer, file) for file in files if (importer := _importer_of(file))]
     names = sorted({importer.name for importer, _ in recognized})
     if not names:

@@ -13,6 +13,7 @@ from busbw.traces.read.process_file import ProcessFile
 from busbw.units import count_text, names_text
 
 _MAX_NAMES = 8
+"""Maximum number of files that a problem lists."""
 
 
 @dataclass(eq=False)
@@ -21,9 +22,9 @@ class _RankPart:
 
     file: ProcessFile
     rank: RankBuilder
-    indices: frozenset[int]
-    """Communicators of the rank, by their indices in the file."""
-    known: dict[int, int] = field(default_factory=dict)
+    file_indices: frozenset[int]
+    """Indices in the file of the communicators of the rank."""
+    trace_indices: dict[int, int] = field(default_factory=dict)
     """Index in the trace of each valid communicator, by its index in the file."""
 
 
@@ -36,13 +37,15 @@ def join_processes(builder: TraceBuilder, files: Sequence[ProcessFile]) -> None:
 
 
 def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_RankPart]:
-    """Returns the ranks of all files. They have the numbers of the launcher if each process is one rank."""
+    """Returns the ranks of all files. The ranks have the numbers of the launcher if each process is one rank."""
     parts: list[_RankPart] = []
     for file in sorted(files, key=lambda one: int(one.header["rank"])):
         for indices in _split_ranks(builder, file):
             parts.append(_RankPart(file, builder.rank(len(parts), file.name), indices))
     numbers = [int(part.file.header["rank"]) for part in parts]
-    if min(numbers, default=-1) >= 0 and len(set(numbers)) == len(numbers):
+    are_known = min(numbers, default=-1) >= 0
+    are_distinct = len(set(numbers)) == len(numbers)
+    if are_known and are_distinct:
         for part, number in zip(parts, numbers, strict=True):
             part.rank.rank = number
     return parts
@@ -51,8 +54,9 @@ def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_Ra
 def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int]]:
     """Returns the communicators of each rank of a process, by their indices.
 
-    A process has several ranks if it has several ranks of one communicator. A thread, or else a stream, that uses two
-    communicators shows that they belong to one rank. An ambiguous communicator is left out, which is a problem.
+    A process has several ranks if it has several ranks of one communicator. A thread that uses two communicators shows
+    that both belong to one rank. So does a stream, if the thread does not decide. An ambiguous communicator is left
+    out, which is a problem.
     """
     entries = file.communicators
     index_of_rank = defaultdict[int, dict[int, int]](dict)
@@ -61,30 +65,32 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     base = max(index_of_rank.values(), key=len)  # the communicator with most ranks in this process
     if len(base) == 1:
         return [frozenset(entries)]
-    set_of = {index: {index} for index in entries}  # communicators that belong to one rank with each communicator
+    same_rank = {index: {index} for index in entries}  # all communicators of the rank, by each communicator
     certain = set(base.values())
     for field_name in ("thread", "stream"):
         for used in _used_communicators(file, field_name):
-            merged = set[int]().union(*(set_of[index] for index in used))
-            is_possible = len({entries[index].id for index in merged}) == len(merged)  # one rank in each communicator
-            if is_possible:
-                set_of.update(dict.fromkeys(merged, merged))
-            if is_possible and field_name == "thread":
+            merged = set[int]().union(*(same_rank[index] for index in used))
+            has_one_rank_each = len({entries[index].id for index in merged}) == len(merged)
+            if not has_one_rank_each:
+                continue
+            same_rank.update(dict.fromkeys(merged, merged))
+            if field_name == "thread":
                 certain |= merged
-    distinct = {min(indices): frozenset(indices) for indices in set_of.values()}
-    parts = [indices for indices in distinct.values() if indices & certain]
-    ambiguous = sorted(set(entries) - set().union(*parts))
+    distinct = {min(indices): frozenset(indices) for indices in same_rank.values()}
+    ranks = [indices for indices in distinct.values() if indices & certain]
+    ambiguous = sorted(set(entries) - set().union(*ranks))
     if lost := int(np.isin(file.operations["communicator"], ambiguous).sum()):
         builder.add_problem(
             f"{file.name} has several ranks in one thread, and {count_text(lost, 'operation')} on"
             f" {count_text(len(ambiguous), 'communicator')} belong to an unknown one; they are left out"
         )
-    return parts
+    return ranks
 
 
 def _used_communicators(file: ProcessFile, field_name: str) -> Iterator[set[int]]:
     """Yields the communicators that each thread or stream uses. `field_name`: "thread" or "stream"."""
     operations = file.operations
+    # Both values in one number: np.unique takes much longer on pairs.
     pairs = np.unique(operations[field_name].astype(np.uint64) << np.uint64(16) | operations["communicator"])
     _, starts = np.unique(pairs >> np.uint64(16), return_index=True)
     for part in np.split(pairs, starts[1:]):
@@ -93,18 +99,18 @@ def _used_communicators(file: ProcessFile, field_name: str) -> Iterator[set[int]
 
 def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> None:
     """Adds the communicators in the order in which ranks created them."""
-    entries = [(index, part, part.file.communicators[index]) for part in parts for index in part.indices]
+    entries = [(index, part, part.file.communicators[index]) for part in parts for index in part.file_indices]
     sizes = defaultdict[int, int](int)
     declared_sizes = defaultdict[int, set[int]](set)
     for _, _, entry in entries:
         sizes[entry.id] = max(entry.size, entry.rank + 1, sizes[entry.id])
         declared_sizes[entry.id].add(entry.size)
-    for local, part, entry in sorted(entries, key=lambda one: one[0]):
-        members = [entry.members.get(place, -1) for place in range(max(entry.members, default=-1) + 1)]
-        index = builder.communicator(f"{entry.id:016x}", sizes[entry.id], name=entry.name, members=members)
-        if index is not None:
-            part.known[local] = index
-            builder.join(part.rank, index, entry.rank)
+    for file_index, part, entry in sorted(entries, key=lambda one: one[0]):
+        members = [entry.members.get(own_rank, -1) for own_rank in range(max(entry.members, default=-1) + 1)]
+        trace_index = builder.communicator(f"{entry.id:016x}", sizes[entry.id], name=entry.name, members=members)
+        if trace_index is not None:
+            part.trace_indices[file_index] = trace_index
+            builder.join(part.rank, trace_index, entry.rank)
     if unknown := sum(one == {-1} for one in declared_sizes.values()):
         count = count_text(unknown, "communicator")
         builder.add_problem(f"this NCCL gave no sizes of {count}; they have the recorded ranks")
@@ -113,14 +119,15 @@ def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> Non
 
 
 def _fill_rank(part: _RankPart) -> None:
+    """Copies the facts of the file, and the operations of the rank on valid communicators."""
     file, rank = part.file, part.rank
-    is_known = np.isin(file.operations["communicator"], list(part.known))
-    rank.operations = file.operations[is_known]
+    is_of_rank = np.isin(file.operations["communicator"], list(part.trace_indices))
+    rank.operations = file.operations[is_of_rank]
     if file.first_unmatched is not None:
-        rank.first_unmatched = int(np.count_nonzero(is_known[: file.first_unmatched]))
-    lookup = np.zeros(2**16, np.uint16)
-    lookup[list(part.known)] = list(part.known.values())
-    rank.operations["communicator"] = lookup[rank.operations["communicator"]]
+        rank.first_unmatched = int(np.count_nonzero(is_of_rank[: file.first_unmatched]))
+    trace_index_by_file_index = np.zeros(2**16, np.uint16)
+    trace_index_by_file_index[list(part.trace_indices)] = list(part.trace_indices.values())
+    rank.operations["communicator"] = trace_index_by_file_index[rank.operations["communicator"]]
     start_ns, version = int(file.header["start_realtime_ns"]), int(file.header["nccl_version"])
     rank.host, rank.producer = file.text("host"), file.text("producer")
     rank.pid = int(file.header["pid"]) or None
@@ -131,19 +138,19 @@ def _fill_rank(part: _RankPart) -> None:
 
 
 def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
-    """Returns the files without those of older runs of a process, and without further files of the same rank."""
+    """Returns the files, except for files of older runs of a process, and further files of the same rank."""
     runs = _group_by_run(files)
     runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
     selected: list[ProcessFile] = []
     older: list[ProcessFile] = []
     repeated: list[ProcessFile] = []
-    selected_places: set[Hashable] = set()
+    selected_processes: set[Hashable] = set()
     for run in runs:
-        places = {_process_place(file) for file in run}
-        if places & selected_places:
+        processes = {_process_key(file) for file in run}
+        if processes & selected_processes:
             older += run
             continue
-        selected_places |= places
+        selected_processes |= processes
         run_ranks: set[tuple[int, int]] = set()
         for file in sorted(run, key=lambda one: one.name):
             ranks = {(entry.id, entry.rank) for entry in file.communicators.values()}
@@ -172,11 +179,11 @@ def _group_by_run(files: Sequence[ProcessFile]) -> list[list[ProcessFile]]:
     return [run_files for _, run_files in runs]
 
 
-def _process_place(file: ProcessFile) -> Hashable:
+def _process_key(file: ProcessFile) -> Hashable:
     """Returns a key that differs between the files of one run.
 
-    The key is the rank in the job. If this rank is unknown, it is the size of the largest communicator, and the rank in
-    it.
+    The key is the rank in the job. If this rank is unknown, the key is the size of the largest communicator, with the
+    rank in this communicator.
     """
     if file.header["rank"] >= 0:
         return int(file.header["rank"])

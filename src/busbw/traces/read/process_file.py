@@ -13,9 +13,11 @@ from busbw.traces.read.stale_times import clear_stale_times
 from busbw.units import count_text, plain
 
 _MAX_COUNT_BITS = 60
+"""A count with more bits is damage."""
 _MAX_TIME_NS = 2**62
-"""A larger number is a negative difference."""
+"""A larger number is a negative difference, stored as an unsigned number."""
 _MAX_RANKS = 2**20
+"""Ranks are below this number, and sizes of communicators at most this number. Larger values are damage."""
 _KNOWN_VALUES = (
     ("function", layout.Function, "functions"),
     ("datatype", range(len(layout.DATATYPE_NAMES)), "element types"),
@@ -62,7 +64,7 @@ class ProcessFile:
 
 
 def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
-    """Reads a file. Each kind of fault is a problem. Returns None without a header.
+    """Reads a file. Adds a problem for each kind of fault. Returns None without a valid header.
 
     Raises:
         OSError: The file cannot be read.
@@ -73,7 +75,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     header = _read_header(builder, name, path, size)
     if header is None:
         return None
-    reserved = int(header["record_count"])
+    reserved = int(header["record_count"])  # records that the process has begun to write
     stored = (size - layout.HEADER_BYTES) // layout.RECORD_BYTES
     records = np.fromfile(path, layout.OPERATION, min(reserved, stored), offset=layout.HEADER_BYTES)
     communicators = _read_communicators(builder, name, records)
@@ -135,19 +137,22 @@ def _read_communicators(builder: TraceBuilder, name: str, records: Operations) -
     rejected = 0
     for record in records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR):
         index, rank, size = int(record["communicator"]), int(record["rank"]), int(record["size"])
-        is_valid = 0 <= rank < _MAX_RANKS if size == -1 else 0 <= rank < size <= _MAX_RANKS
+        max_size = _MAX_RANKS if size == -1 else size  # -1: unknown
+        is_valid = 0 <= rank < max_size <= _MAX_RANKS
         if index in communicators or not is_valid or not record["has_id"]:
             rejected += 1
             continue
-        text = plain(bytes(record["name"]).decode(errors="replace"))
-        communicators[index] = CommunicatorEntry(id=int(record["id"]), rank=rank, size=size, name=text, members={})
+        communicator_name = plain(bytes(record["name"]).decode(errors="replace"))
+        communicators[index] = CommunicatorEntry(
+            id=int(record["id"]), rank=rank, size=size, name=communicator_name, members={}
+        )
     for record in records[records["kind"] == layout.Kind.MEMBERS].view(layout.MEMBERS):
         entry, first, count = communicators.get(int(record["communicator"])), int(record["first"]), int(record["count"])
         if entry is None or count > len(record["members"]) or first + count > entry.size:
             rejected += 1
             continue
         members = enumerate(record["members"][:count].tolist(), first)
-        entry.members.update((place, member) for place, member in members if 0 <= member < _MAX_RANKS)
+        entry.members.update((own_rank, member) for own_rank, member in members if 0 <= member < _MAX_RANKS)
     if rejected:
         builder.add_problem(f"{name}: {count_text(rejected, 'record')} of communicators are not valid and left out")
     return communicators
@@ -156,17 +161,17 @@ def _read_communicators(builder: TraceBuilder, name: str, records: Operations) -
 def _find_valid_operations(
     builder: TraceBuilder, name: str, records: Operations, declared: list[int]
 ) -> tuple[NDArray[np.bool_], int]:
-    """Returns true for each valid operation, and the number of those that are left out."""
+    """Returns true for each record that is a valid operation, and the number of records that are left out."""
     is_operation = records["kind"] == layout.Kind.OPERATION
     is_valid = is_operation.copy()
     invalid = 0
-    for fault, mask in (
+    for fault, has_fault in (
         ("of unknown kinds", records["kind"] > max(layout.Kind)),
         ("on communicators that were not declared", is_operation & ~np.isin(records["communicator"], declared)),
         (f"with counts over 2^{_MAX_COUNT_BITS}", is_operation & (records["count"] > 2**_MAX_COUNT_BITS)),
     ):
-        is_valid &= ~mask
-        if count := int(np.count_nonzero(mask)):
+        is_valid &= ~has_fault
+        if count := int(np.count_nonzero(has_fault)):
             invalid += count
             builder.add_problem(f"{name}: {count_text(count, 'record')} {fault} left out")
     return is_valid, invalid
@@ -175,17 +180,17 @@ def _find_valid_operations(
 def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], declared: list[int]) -> int | None:
     """Returns the number of valid operations before the first record that is missing or left out.
 
-    Operations on a communicator without a valid declaration are no gap: all of them are left out. The operations on
-    other communicators are complete.
+    Operations on a communicator with an invalid declaration are no gap. All of them are left out, so the operations on
+    the other communicators are complete.
 
-    None: there is no such record, or no valid operation follows it.
+    None: no record is missing, or no valid operation follows the missing record.
     """
     kinds = records["kind"]
     is_declaration = np.isin(kinds, (layout.Kind.COMMUNICATOR, layout.Kind.MEMBERS))
     declarations = records[kinds == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR)
     rejected = np.setdiff1d(declarations["communicator"], declared)
-    is_of_rejected = (kinds == layout.Kind.OPERATION) & np.isin(records["communicator"], rejected)
-    missing = np.flatnonzero(~is_valid & ~is_declaration & ~is_of_rejected)
+    is_on_rejected = (kinds == layout.Kind.OPERATION) & np.isin(records["communicator"], rejected)
+    missing = np.flatnonzero(~is_valid & ~is_declaration & ~is_on_rejected)
     if not len(missing) or not is_valid[missing[0] :].any():
         return None
     return int(np.count_nonzero(is_valid[: missing[0]]))
@@ -194,7 +199,9 @@ def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], decl
 def _count_incomplete(records: Operations) -> int:
     """Returns the number of empty records before other records. A killed process leaves empty records at the end."""
     complete = np.flatnonzero(records["kind"] != layout.Kind.NONE)
-    return int(complete[-1]) + 1 - len(complete) if len(complete) else 0
+    if not len(complete):
+        return 0
+    return int(complete[-1]) + 1 - len(complete)
 
 
 def _clear_invalid_fields(builder: TraceBuilder, name: str, header: np.void, operations: Operations) -> None:
@@ -218,5 +225,6 @@ def _clear_invalid_fields(builder: TraceBuilder, name: str, header: np.void, ope
         header["device_clock"] = layout.DeviceClock.NONE
     if header["device_clock"] == layout.DeviceClock.NONE:
         starts[:] = ends[:] = 0
-    is_contradictory = (starts >= _MAX_TIME_NS) | (ends >= _MAX_TIME_NS) | ((ends != 0) & (ends < starts))
-    clear(is_contradictory, ("device_start_ns", "device_end_ns"), 0, "device times")
+    is_too_large = (starts >= _MAX_TIME_NS) | (ends >= _MAX_TIME_NS)
+    ends_before_start = (ends != 0) & (ends < starts)
+    clear(is_too_large | ends_before_start, ("device_start_ns", "device_end_ns"), 0, "device times")

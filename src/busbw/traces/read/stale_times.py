@@ -1,8 +1,8 @@
 """Clears device times that belong to another operation.
 
-NCCL's host and device each count the operations of a channel, and the host reads the time with the number that it
-counted. A rank's copy to itself is counted by the device only. After such a copy the numbers differ, so the channels of
-the copy report the times of earlier operations. Seen with NCCL 2.28.9.
+NCCL counts the operations of a channel twice: on the host and on the device. The host reads the time with the number
+that it counted. If a rank copies to itself, only the device counts the copy. After such a copy the numbers differ, so
+the channels of the copy report the times of earlier operations. Seen with NCCL 2.28.9.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def clear_stale_times(operations: Operations, own_rank_by_communicator: Mapping[
         is_copy = is_transfer[indices] & (part["peer"] == own_rank_by_communicator[communicator])
         if not is_copy.any():
             continue
-        # The widest copy counts from the first copy on, although it may be later: no stale time may remain.
+        # The maximum applies from the first copy on, although the widest copy may be later. So no stale time remains.
         max_copy_channels = part["channels"][is_copy].max()
         is_after_first_copy = np.arange(len(part)) > np.argmax(is_copy)
         has_only_copy_channels = (part["channels"] <= max_copy_channels) | (part["channels"] == UNKNOWN_BYTE)

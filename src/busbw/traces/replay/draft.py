@@ -29,9 +29,9 @@ class RankDraft:
     The device times are 0 if they are unknown. Without a clock of the device, both are the time of the call.
     """
     begin_ns: int
-    """Last end of all operations before the step. If no such end is known, the first start in the step."""
+    """Latest end of the operations before the step. If no such end is known, the earliest start in the step."""
     end_ns: int
-    """Last end of the operations in the step, also of operations that are left out. 0: unknown."""
+    """Latest end of the operations in the step, also of operations that are left out. 0: unknown."""
     has_device_times: bool
 
 
@@ -74,10 +74,10 @@ def cut_ranks(draft: Draft, ranks: int) -> None:
     Counts stay as recorded, because a count belongs to one rank or one peer and not to the communicator.
     """
     draft.ranks = {rank: draft.ranks[rank] for rank in range(ranks)}
-    remaining = [_remaining_positions(members, ranks) for members in draft.communicators]
+    remaining = [_remaining_ranks(members, ranks) for members in draft.communicators]
     used = np.unique(np.concatenate([rank.operations["communicator"] for rank in draft.ranks.values()])).tolist()
-    kept = [index for index in used if len(remaining[index]) > 1]
-    new_indices = {index: new_index for new_index, index in enumerate(kept)}
+    replayed = [index for index in used if len(remaining[index]) > 1]
+    new_indices = {index: new_index for new_index, index in enumerate(replayed)}
     for rank in range(ranks):
         _cut_rank(draft, rank, remaining, new_indices)
     changes = Counter((len(draft.communicators[index]), len(remaining[index])) for index in used)
@@ -85,14 +85,12 @@ def cut_ranks(draft: Draft, ranks: int) -> None:
         change = f"with {after} ranks" if after > 1 else "left out, because one rank remains"
         if after < before:
             draft.notes.append(f"{count_text(count, 'communicator')} of {before:,} ranks: {change}.")
-    draft.communicators = [
-        tuple(draft.communicators[index][position] for position in remaining[index]) for index in kept
-    ]
+    draft.communicators = [tuple(draft.communicators[index][own] for own in remaining[index]) for index in replayed]
 
 
-def _remaining_positions(members: Sequence[int | None], ranks: int) -> list[int]:
-    """Returns the positions in `members` of the ranks below `ranks`."""
-    return [position for position, member in enumerate(members) if member is not None and member < ranks]
+def _remaining_ranks(members: Sequence[int | None], ranks: int) -> list[int]:
+    """Returns the ranks of a communicator that are below `ranks` in the job."""
+    return [own_rank for own_rank, member in enumerate(members) if member is not None and member < ranks]
 
 
 def _find_matched(step: SelectedStep, is_replayable: Sequence[Mask]) -> list[Mask]:
@@ -104,29 +102,28 @@ def _find_matched(step: SelectedStep, is_replayable: Sequence[Mask]) -> list[Mas
     for matched, rows in step.rows:
         indices = matched.indices[rows]
         indices = indices[(indices >= 0).all(axis=1)]
-        can_replay = np.ones(len(indices), bool)
+        can_all_replay = np.ones(len(indices), bool)
         for column, rank_index in enumerate(matched.ranks):
-            can_replay &= is_replayable[rank_index][indices[:, column]]
+            can_all_replay &= is_replayable[rank_index][indices[:, column]]
         for column, rank_index in enumerate(matched.ranks):
-            is_matched[rank_index][indices[can_replay, column]] = True
+            is_matched[rank_index][indices[can_all_replay, column]] = True
     return is_matched
 
 
 def _has_unrecorded_peer(trace: Trace, rank: RankTrace) -> Mask:
     """Returns true for each send or receive with a peer that was not recorded. Such operations have no match."""
     recorded = {each.rank for each in trace.ranks}
-    has_unrecorded_peer = np.zeros(len(rank.operations), bool)
-    is_transfer = np.isin(rank.operations["function"], TRANSFERS)
+    is_unrecorded = np.zeros(len(rank.operations), bool)
     for index in rank.own_rank_by_communicator:
         members = trace.communicators[index].members
         unrecorded = [peer for peer, member in enumerate(members) if member not in recorded]
         is_in_communicator = rank.operations["communicator"] == index
-        has_unrecorded_peer |= is_transfer & is_in_communicator & np.isin(rank.operations["peer"], unrecorded)
-    return has_unrecorded_peer
+        is_unrecorded |= is_in_communicator & np.isin(rank.operations["peer"], unrecorded)
+    return is_unrecorded & np.isin(rank.operations["function"], TRANSFERS)
 
 
 def _find_replayable(draft: Draft, rank: RankTrace, bounds: Bounds) -> Mask:
-    """Returns true for each operation that can be replayed. Counts the other ones within the bounds, by reason."""
+    """Returns true for each operation that can be replayed. Counts the other operations of the step, by reason."""
     operations = rank.operations
     function, peer = operations["function"], operations["peer"]
     own_ranks = np.full(len(draft.communicators), -1)  # by communicator
@@ -141,17 +138,19 @@ def _find_replayable(draft: Draft, rank: RankTrace, bounds: Bounds) -> Mask:
         "to the rank itself": is_transfer & (peer == own_ranks[operations["communicator"]]),
     }
     is_replayable = np.ones(len(operations), bool)
-    for reason, is_omitted in reasons.items():
-        draft.omitted[reason] += int((is_omitted & is_replayable)[slice(*bounds)].sum())  # the first reason counts
-        is_replayable &= ~is_omitted
+    for reason, has_reason in reasons.items():
+        is_newly_omitted = has_reason & is_replayable  # only the first reason of an operation counts
+        draft.omitted[reason] += int(is_newly_omitted[slice(*bounds)].sum())
+        is_replayable &= ~has_reason
     return is_replayable
 
 
 def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Indices) -> RankDraft:
+    """Returns the selected operations of a rank. Replaces unknown values by assumptions, and counts the assumptions."""
     first, end = bounds
     times = device_times(rank)
     enqueue_ns = rank.operations["enqueue_ns"].astype(np.int64)
-    starts, ends = times or (enqueue_ns, enqueue_ns)
+    starts, ends = (enqueue_ns, enqueue_ns) if times is None else times
     operations = rank.operations[selected]
     operations["device_start_ns"], operations["device_end_ns"] = starts[selected], ends[selected]
     function, flags = operations["function"], operations["flags"]
@@ -190,9 +189,9 @@ def _cut_rank(draft: Draft, rank: int, remaining: list[list[int]], new_indices: 
         new_indices: New index of each remaining communicator.
     """
     operations = draft.ranks[rank].operations
-    has_remaining_communicator = np.isin(operations["communicator"], list(new_indices))
-    draft.omitted["of communicators with one rank"] += int((~has_remaining_communicator).sum())
-    operations = operations[has_remaining_communicator]
+    is_communicator_replayed = np.isin(operations["communicator"], list(new_indices))
+    draft.omitted["of communicators with one rank"] += int((~is_communicator_replayed).sum())
+    operations = operations[is_communicator_replayed]
     communicators, function = operations["communicator"].copy(), operations["function"]
     for index in np.unique(communicators).tolist():
         new_ranks = np.full(len(draft.communicators[index]), -1)

@@ -24,6 +24,9 @@ from busbw.traces.replay.step import select_step
 from busbw.units import count_text, names_text
 
 FORMAT = "busbw-replay 1"
+"""Name and version of the document format, which the engine checks."""
+_MAX_NAMES = 8
+"""Maximum number of ranks that an error lists."""
 
 
 class ReplayOperation(NamedTuple):
@@ -55,7 +58,7 @@ class ReplayProgram:
     recorded_ns: int | None
     """Recorded time of the step on the slowest rank. None without times, or if the program does less than the step."""
     estimated_ns: int
-    """Approximate time of the replayed step: that of the trace, divided like counts and gaps. 0 if unknown."""
+    """Approximate time of the replayed step: the time in the trace, divided by the divisor of counts. 0 if unknown."""
     communicators: tuple[tuple[int, ...], ...]
     """Ranks of each communicator, in the order of its ranks."""
     operations: tuple[tuple[ReplayOperation, ...], ...]
@@ -64,7 +67,7 @@ class ReplayProgram:
     """Limitations of the replay, as sentences."""
 
     def argument_bytes(self) -> int:
-        """Returns the bytes of all counts of a rank, maximum over ranks. The operations move at least as many bytes."""
+        """Returns the bytes of all counts of a rank, maximum over ranks. The operations move at least these bytes."""
         sizes: dict[str, int] = dict(zip(DATATYPE_NAMES, DATATYPE_BYTES.tolist(), strict=True))
         return max(sum(one.element_count * sizes[one.datatype] for one in rank) for rank in self.operations)
 
@@ -101,18 +104,19 @@ def make_program(
         )
     selected = select_step(trace, step, whole=whole)
     draft = draft_step(trace, selected)
-    _require_ranks(draft, ranks or trace.size)
-    cut_ranks(draft, ranks or trace.size)
+    replayed_ranks = trace.size if ranks is None else ranks
+    _require_ranks(draft, replayed_ranks)
+    cut_ranks(draft, replayed_ranks)
     operations = tuple(tuple(_program_operations(rank, divisor)) for rank in draft.ranks.values())
     if not any(operations):
         raise UsageError(f"{trace.name} has no operation to replay in {selected.title}", remedy="record more ranks")
-    times = [rank.end_ns - rank.begin_ns for rank in draft.ranks.values()]
+    slowest_ns = max(rank.end_ns - rank.begin_ns for rank in draft.ranks.values())  # not positive if unknown
     is_complete = divisor == 1 and len(operations) == trace.size and not trace.is_modelled
     return ReplayProgram(
         name=trace.name,
         step=selected.title,
-        recorded_ns=max(times) if is_complete and max(times) > 0 else None,
-        estimated_ns=max(0, *times) // divisor,
+        recorded_ns=slowest_ns if is_complete and slowest_ns > 0 else None,
+        estimated_ns=max(slowest_ns, 0) // divisor,
         communicators=tuple(tuple(one for one in members if one is not None) for members in draft.communicators),
         operations=operations,
         notes=tuple(_notes(trace, draft, divisor)),
@@ -123,7 +127,7 @@ def _require_ranks(draft: Draft, count: int) -> None:
     """Raises `UsageError` unless the first ranks of the job were recorded."""
     missing = [rank for rank in range(count) if rank not in draft.ranks]
     if missing:
-        names = names_text([str(rank) for rank in missing], 8)
+        names = names_text([str(rank) for rank in missing], _MAX_NAMES)
         remedy = f"set --scale {missing[0]}" if missing[0] > 1 else "record all ranks"
         raise UsageError(f"the recording lacks {count_text(len(missing), 'rank')}: {names}", remedy=remedy)
 
@@ -161,26 +165,30 @@ def _gaps_ns(rank: RankDraft, groups: Iterable[Sequence[int]]) -> dict[int, int]
     gaps = {}
     for positions in groups:
         for communicator in dict.fromkeys(communicators[position] for position in positions):
-            members = [position for position in positions if communicators[position] == communicator]
-            if timed := [position for position in members if starts[position]]:
+            on_communicator = [position for position in positions if communicators[position] == communicator]
+            if timed := [position for position in on_communicator if starts[position]]:
                 previous_end = previous_ends.get(communicator, rank.begin_ns)
-                gaps[members[0]] = max(min(starts[position] for position in timed) - previous_end, 0)
+                gaps[on_communicator[0]] = max(min(starts[position] for position in timed) - previous_end, 0)
                 previous_ends[communicator] = max(previous_end, *(ends[position] for position in timed))
     return gaps
 
 
 def _notes(trace: Trace, draft: Draft, divisor: int) -> Iterator[str]:
     """Yields the limitations of the replay."""
-    reductions = [f"with {len(draft.ranks)} of {trace.size:,} ranks"] if len(draft.ranks) < trace.size else []
-    reductions += [f"with counts and gaps divided by {divisor:,}"] if divisor > 1 else []
+    reductions = []
+    if len(draft.ranks) < trace.size:
+        reductions.append(f"with {len(draft.ranks)} of {trace.size:,} ranks")
+    if divisor > 1:
+        reductions.append(f"with counts and gaps divided by {divisor:,}")
     if reductions:
         yield f"The time of the replay says nothing about the time of the job: it runs {' and '.join(reductions)}."
     yield from draft.notes
-    if omitted := +draft.omitted:  # without zeros
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in omitted.most_common())
-        yield f"{count_text(omitted.total(), 'call')} left out: {reasons}."
-    for assumption, count in (+draft.assumed).most_common():
-        yield f"{count_text(count, 'call')} replayed as {assumption}."
+    if draft.omitted.total():
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in draft.omitted.most_common() if count)
+        yield f"{count_text(draft.omitted.total(), 'call')} left out: {reasons}."
+    for assumption, count in draft.assumed.most_common():
+        if count:
+            yield f"{count_text(count, 'call')} replayed as {assumption}."
     ranks = draft.ranks.values()
     if not trace.is_modelled and not all(rank.has_device_times for rank in ranks):
         yield (

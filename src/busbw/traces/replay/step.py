@@ -1,7 +1,7 @@
 """Selects the operations of one step on all ranks.
 
-The bounds of the step are found on one rank, the reference. Matched operations carry the bounds to the other ranks,
-because on each rank the step can begin with a different operation.
+The bounds of the step are found on one rank, the reference. On each rank the step can begin with a different operation,
+so matched operations carry the bounds to the other ranks.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from busbw.units import count_text
 
 Times = NDArray[np.int64]
 Bounds = tuple[int, int]
-"""Index of the first operation of a rank in the step, and of its first operation after the step."""
+"""Index of the first operation of a rank in the step, and index of its first operation after the step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,10 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
         UsageError: The trace has no such step.
     """
     matched = trace.matching.operations
-    with_steps = ((index, rank.steps) for index, rank in enumerate(trace.ranks) if rank.steps)
-    reference, steps = (0, None) if whole else next(with_steps, (0, None))
+    reference, steps = 0, None
+    if not whole:
+        reference = next((index for index, rank in enumerate(trace.ranks) if rank.steps), 0)
+        steps = trace.ranks[reference].steps
     count = len(steps.starts) if steps else 0
     if number is not None and not 1 <= number <= count:
         problem = f"--step {number}: {trace.name} has {count_text(count, 'repeated step')}"
@@ -57,13 +59,13 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
         bounds = tuple((0, len(rank.operations)) for rank in trace.ranks)
         title = "all operations" if whole else "all operations, because no step repeats"
         return SelectedStep(title=title, rows=rows, bounds=bounds)
-    number = number or _median_step(trace.ranks[reference], steps)
+    number = _median_step(trace.ranks[reference], steps) if number is None else number
     reference_bounds = (int(steps.starts[number - 1]), int(steps.ends[number - 1]))
-    found = _carry_bounds(trace, matched, number, {reference: reference_bounds})
+    bounds_by_rank = _carry_bounds(trace, matched, number, {reference: reference_bounds})
     return SelectedStep(
         title=f"step {number} of {count}",
-        rows=tuple((one, _rows_between(one.indices[:, 0], found[one.ranks[0]])) for one in matched),
-        bounds=tuple(found[rank] for rank in range(len(trace.ranks))),
+        rows=tuple((one, _rows_between(one.indices[:, 0], bounds_by_rank[one.ranks[0]])) for one in matched),
+        bounds=tuple(bounds_by_rank[rank] for rank in range(len(trace.ranks))),
     )
 
 
@@ -77,14 +79,19 @@ def device_times(rank: RankTrace) -> tuple[Times, Times] | None:
 
 
 def _median_step(rank: RankTrace, steps: Steps) -> int:
-    """Returns the number of the step with the median time, of the steps that immediately follow another step."""
+    """Returns the number, from 1, of the step with the median time.
+
+    Only steps that immediately follow another step have a time: from the last end before the step to its last end.
+    """
     times = device_times(rank)
-    ends = np.maximum.accumulate(times[1] if times else rank.operations["enqueue_ns"].astype(np.int64))
+    ends = rank.operations["enqueue_ns"].astype(np.int64) if times is None else times[1]
+    latest_ends = np.maximum.accumulate(ends)
     following = np.flatnonzero(steps.starts[1:] == steps.ends[:-1]) + 1
     if not len(following):
         return 1
-    durations = ends[steps.ends[following] - 1] - ends[steps.starts[following] - 1]
-    return int(following[np.argsort(durations, kind="stable")[(len(following) - 1) // 2]]) + 1
+    durations = latest_ends[steps.ends[following] - 1] - latest_ends[steps.starts[following] - 1]
+    shortest_first = following[np.argsort(durations, kind="stable")]
+    return int(shortest_first[(len(following) - 1) // 2]) + 1
 
 
 def _carry_bounds(
@@ -93,9 +100,8 @@ def _carry_bounds(
     """Returns the bounds on each rank, from the bounds on the reference.
 
     Bounds are carried from a rank with known bounds to the ranks with common operations. The carried bound of a rank is
-    its first operation that is matched with an operation at or after the known bound. If the rank has steps, its bounds
-    become the bounds of its step that contains the carried first operation. A rank that no chain of matched operations
-    joins to the reference has the bounds of its own step with this number.
+    its first operation that is matched with an operation at or after the known bound. If no chain of matched operations
+    joins a rank to the reference, nothing is carried to it (`_bounds_on_rank`).
 
     Args:
         trace: The recording.
@@ -103,35 +109,45 @@ def _carry_bounds(
         number: Number of the step, from 1.
         known: Bounds of the reference. Receives the bounds of the other ranks.
     """
-    by_rank: dict[int, list[tuple[MatchedOperations, int]]] = {rank: [] for rank in range(len(trace.ranks))}
+    matched_by_rank: dict[int, list[tuple[MatchedOperations, int]]] = {rank: [] for rank in range(len(trace.ranks))}
     for one in matched:
         for column, rank in enumerate(one.ranks):
-            by_rank[rank].append((one, column))
-    pending = dict.fromkeys(by_rank)
+            matched_by_rank[rank].append((one, column))
+    pending = list(range(len(trace.ranks)))
     while pending:
-        # A rank with carried bounds comes first. Without one, no chain joins the next rank to the reference.
-        rank = next((one for one in pending if one in known), next(iter(pending)))
-        operations = trace.ranks[rank].operations
-        if steps := trace.ranks[rank].steps:
-            if rank in known:
-                first = known[rank][0]
-            else:
-                first = int(steps.starts[number - 1]) if number <= len(steps.starts) else len(operations)
-            for own in np.flatnonzero((steps.starts <= first) & (first < steps.ends)):
-                known[rank] = (int(steps.starts[own]), int(steps.ends[own]))
-        known.setdefault(rank, (len(operations), len(operations)))
-        del pending[rank]
+        # A rank with carried bounds comes first. If no such rank is left, no chain joins the others to the reference.
+        rank = next((one for one in pending if one in known), pending[0])
+        pending.remove(rank)
+        known[rank] = _bounds_on_rank(trace.ranks[rank], number, known.get(rank))
         carried: dict[int, Bounds] = {}
-        for one, own_column in by_rank[rank]:
+        for one, own_column in matched_by_rank[rank]:
             rows = _rows_between(one.indices[:, own_column], known[rank])
             for column, other in enumerate(one.ranks):
                 if other not in known:
                     length = len(trace.ranks[other].operations)
-                    first, end = (_first_index(one.indices[row:, column], length) for row in (rows.start, rows.stop))
+                    first = _first_index(one.indices[rows.start :, column], length)
+                    end = _first_index(one.indices[rows.stop :, column], length)
                     earlier_first, earlier_end = carried.get(other, (length, length))
                     carried[other] = (min(first, earlier_first), min(end, earlier_end))
         known |= carried
     return known
+
+
+def _bounds_on_rank(rank: RankTrace, number: int, carried: Bounds | None) -> Bounds:
+    """Returns the bounds of the step on a rank: those of its own step with the carried first operation.
+
+    Without such a step, the carried bounds remain. If nothing is carried, the own step with this number is the result.
+    """
+    steps = rank.steps
+    if carried is None and steps and number <= len(steps.starts):
+        return int(steps.starts[number - 1]), int(steps.ends[number - 1])
+    if carried is None:
+        return len(rank.operations), len(rank.operations)
+    if steps:
+        for start, end in zip(steps.starts.tolist(), steps.ends.tolist(), strict=True):
+            if start <= carried[0] < end:
+                return start, end
+    return carried
 
 
 def _first_index(indices: Indices, default: int) -> int:
