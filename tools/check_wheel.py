@@ -11,11 +11,11 @@ import sys
 import zipfile
 from pathlib import Path
 
-MAX_BYTES = {"busbw-engine": 12_000_000, "libbusbw_nccl.so": 24_000_000, "libbusbw_profiler.so": 2_000_000}
-"""Maximum unpacked sizes. The fast path has a kernel for each method, type and operator, for every type of GPU."""
-FASTPATH_LIBRARY = "busbw/lib/libbusbw_nccl.so"
-PROFILER_LIBRARY = "busbw/lib/libbusbw_profiler.so"
+FASTPATH_LIBRARY, PROFILER_LIBRARY = "busbw/lib/libbusbw_nccl.so", "busbw/lib/libbusbw_profiler.so"
 """Paths of the libraries in the wheel. They must not be in the folder of programs."""
+MAX_ENGINE_BYTES = 12_000_000
+MAX_LIBRARY_BYTES = {FASTPATH_LIBRARY: 24_000_000, PROFILER_LIBRARY: 2_000_000}
+"""Maximum unpacked sizes. The fast path has a kernel for each method, type and operator, for every type of GPU."""
 COLLECTIVES = Path(__file__).parents[1] / "src/busbw/collectives.toml"
 PROGRAMS = re.compile(r"busbw-[^/]+\.data/scripts/([^/]+)")
 SHARED_FILE = re.compile(r"busbw-[^/]+\.data/data/(share/.+)")
@@ -47,15 +47,11 @@ def find_problems(wheel: Path) -> list[str]:
     if not tables:
         problems.append("the tables of the fast path are missing")
     problems += [f"{name} belongs in busbw/lib" for name in path_by_program if ".so" in name]
-    paths = {
-        "busbw-engine": path_by_program.get("busbw-engine", ""),
-        "libbusbw_nccl.so": FASTPATH_LIBRARY,
-        "libbusbw_profiler.so": PROFILER_LIBRARY,
-    }
-    for file, path in paths.items():
-        size = sizes.get(path, 0)
-        if size > MAX_BYTES[file]:
-            problems.append(f"{file} has {size} bytes, more than {MAX_BYTES[file]}")
+    max_bytes = {path_by_program.get("busbw-engine", ""): MAX_ENGINE_BYTES} | MAX_LIBRARY_BYTES
+    for path, limit in max_bytes.items():
+        file, size = Path(path).name, sizes.get(path, 0)
+        if size > limit:
+            problems.append(f"{file} has {size} bytes, more than {limit}")
         elif size:
             print(f"{file}: {size} bytes", file=sys.stderr)
     return problems

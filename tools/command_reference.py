@@ -1,6 +1,6 @@
 """Help of all commands and programs as data, from the options of `busbw` and the engine's flag table.
 
-tools/man_pages.py and tools/docs_site.py write it in their formats.
+tools/man_pages.py and tools/docs_site.py write this data in their formats.
 """
 
 import inspect
@@ -34,7 +34,7 @@ class CommandReference:
     name: str
     """Words that call it: "busbw launch slurm"."""
     usage: tuple[str, ...]
-    """Lines with its name and arguments."""
+    """Lines with the name and arguments of the command."""
     paragraphs: tuple[str, ...]
     """Description. The first paragraph is the summary."""
     lists: tuple[OptionList, ...]
@@ -88,6 +88,7 @@ def _flag_lists(engine_help: EngineHelp) -> tuple[OptionList, ...]:
 
 
 def _references(command: click.Command, context: click.Context) -> Iterator[CommandReference]:
+    """Yields the command, then its commands if it is a group."""
     options = [
         names_and_help
         for parameter in command.get_params(context)
@@ -115,10 +116,11 @@ def _references(command: click.Command, context: click.Context) -> Iterator[Comm
 
 
 def _paragraphs(text: str | None) -> tuple[str, ...]:
-    """Returns the paragraphs, each as one line."""
+    """Returns the paragraphs, each as one line, without click's mark for paragraphs that keep their lines."""
     blocks = re.split(r"\n\s*\n", inspect.cleandoc(text or "").strip())
     return tuple(" ".join(block.replace("\b", "").split()) for block in blocks if block.strip())
 
 
 def _flag_entry(flag: EngineFlag) -> tuple[str, str]:
-    return " ".join(filter(None, [", ".join(flag.names), flag.placeholder])), flag.help
+    """Returns the names of a flag with its placeholder, and its help."""
+    return f"{', '.join(flag.names)} {flag.placeholder}".strip(), flag.help

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that a restructuring changed no behavior: compares device code, options, tables and records of two checkouts.
+"""Shows if a restructuring changed behavior: compares device code, options, tables and records of two checkouts.
 
 Usage: tools/compare_checkouts.py BEFORE AFTER [--cuobjdump FILE]
 
@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-RUNS = (
+FIXED_RUNS = (
     "-t 2 -b 8 -e 64K -f 8 -n 5 -w 1",
     "-t 4 -b 1K -e 3K -i 1K -n 3 -w 1 -z 1 -d all -o all",
     "-t 2 -b 4K -e 4K -n 4 -w 1 -m 2 -u 1 -c 1 -a 2 -I 1",
@@ -29,7 +29,9 @@ RUNS = (
 VARYING_FIELD = re.compile(
     r"(_us|_gbps|_time|_percent|_hz|_mhz|_build|_path|_arrivals_us|_gib)$|^(run_id|args|pid|memory|timestamp|busbw_version|warnings)$"
 )
-"""Names of record fields that differ between two runs of a program. Only the types of their values are compared."""
+"""Names of record fields with values that differ between two runs. Only the types of these values are compared."""
+VARYING_OBJECTS = {"stats", "rank_clocks", "machine"}
+"""Record fields with lists or texts that differ between two runs, as above."""
 
 
 def run(*command: str | Path) -> str:
@@ -62,28 +64,31 @@ def command_options(busbw: Path, *command: str) -> Iterator[tuple[str, set[str]]
 def masked_value(key: str, value: object) -> object:
     """Returns a record value in which values that vary from run to run are replaced by the name of their type.
 
-    `key` is the field that holds the value; empty for a whole record.
+    `key` is the field with the value. It is empty for a whole record.
     """
     if isinstance(value, dict):
         return {name: masked_value(name, member) for name, member in value.items()}
-    if VARYING_FIELD.search(key) or key in {"stats", "rank_clocks", "machine"}:
+    if VARYING_FIELD.search(key) or key in VARYING_OBJECTS:
         if value is None:
             return None
         return "number" if isinstance(value, int | float) else type(value).__name__
-    return [masked_value(key, element) for element in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [masked_value(key, element) for element in value]
+    return value
 
 
 def masked_table(text: str) -> list[str]:
     """Returns table lines without figures that vary: times, bandwidths, process ids and versions."""
-    lines = re.sub(r"Pid +\d+|busbw=\S+", "VARIES", text).splitlines()
-    lines = [re.sub(r"(?<![\w.])\d+\.\d+(e-?\d+)?", "N", line) for line in lines]
-    return [re.sub(r" +", " ", line) for line in lines if line.strip() and not line.startswith("# Avg bus bandwidth")]
+    text = re.sub(r"Pid +\d+|busbw=\S+", "VARIES", text)
+    text = re.sub(r"(?<![\w.])\d+\.\d+(e-?\d+)?", "N", text)
+    text = re.sub(r" +", " ", text)  # the width of a column depends on its figures
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("# Avg bus bandwidth")]
 
 
 def host_runs(programs: Path) -> Iterator[tuple[str, list[str], list[object]]]:
     """Yields command line, masked table and masked records of each fixed run."""
     for program in sorted(programs.glob("*_perf")):
-        for flags in RUNS:
+        for flags in FIXED_RUNS:
             with tempfile.TemporaryDirectory() as folder:
                 records = Path(folder) / "records"
                 table = run(program, *flags.split(), "--records", records)
@@ -102,8 +107,8 @@ def compare_device_code(before: Path, after: Path, cuobjdump: Path) -> bool:
     """Compares the SASS functions of two checkouts, prints the result and returns True if they are equal."""
     old, new = device_code(before, cuobjdump), device_code(after, cuobjdump)
     differences = [f"only before: {name}" for name in old - new] + [f"only after: {name}" for name in new - old]
-    if not old:
-        differences = differences or ["no device code was found"]
+    if not old and not new:
+        differences = ["no device code was found"]
     return report("SASS functions", old.total(), differences)
 
 
@@ -140,12 +145,12 @@ def main() -> int:
     parser.add_argument("--cuobjdump", type=Path, help="disassembler of the CUDA toolkit [default: no device code]")
     arguments = parser.parse_args()
     bin_before, bin_after = (path.resolve() / ".venv" / "bin" for path in (arguments.before, arguments.after))
-    are_equal = True
+    results = []
     if arguments.cuobjdump:
-        are_equal &= compare_device_code(arguments.before, arguments.after, arguments.cuobjdump)
-    are_equal &= compare_help(bin_before / "busbw", bin_after / "busbw")
-    are_equal &= compare_host_runs(bin_before, bin_after)
-    return 0 if are_equal else 1
+        results.append(compare_device_code(arguments.before, arguments.after, arguments.cuobjdump))
+    results.append(compare_help(bin_before / "busbw", bin_after / "busbw"))
+    results.append(compare_host_runs(bin_before, bin_after))
+    return 0 if all(results) else 1
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ FOLDERS = {
     "explanation": "Explanation",
 }
 """Folders of docs/ in the order of the navigation."""
-PROJECT_FOLDER = "project"
+PROJECT_FOLDER = Path("project")
 """Folder of the site for files outside docs/."""
 STYLE = """\
 /* Long words in code must not make a page wider than a phone. Tables scroll, so names in them stay whole. */
@@ -43,17 +43,19 @@ STYLE = """\
 """
 
 _FENCE = re.compile(r"^(?P<indent> *)```.*?^(?P=indent)```[^\n]*$", re.DOTALL | re.MULTILINE)
+"""A block of code."""
 _FENCE_MARK = re.compile(r"^( *```\w+) needs-(\w+)$", re.MULTILINE)
-"""Mark of a block that this machine may not be able to run."""
+"""First line of a block of commands that not every machine can run, such as ```sh needs-gpu."""
 _TABLE_ROW = re.compile(r"^\|.*$", re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]+`")
 _LINK = re.compile(r"(?P<start>\]\()(?P<target>[^)\s]+)\)")
 
 
-def site_path(file: Path) -> str:
+def site_path(file: Path) -> Path:
     """Returns the path in the site's source of a file of the repository."""
-    inner = file.relative_to(ROOT)
-    return "/".join(inner.parts[1:]) if inner.parts[0] == "docs" else f"{PROJECT_FOLDER}/{inner.as_posix()}"
+    path = file.relative_to(ROOT)
+    is_page = path.parts[0] == "docs"
+    return path.relative_to("docs") if is_page else PROJECT_FOLDER / path
 
 
 def copy_pages(source: Path) -> None:
@@ -66,7 +68,7 @@ def copy_pages(source: Path) -> None:
         FileNotFoundError: A link is broken, or leads to a folder without README.md.
     """
     files = [path for path in sorted((ROOT / "docs").rglob("*")) if path.is_file()]
-    for file in files:  # grows during the loop
+    for file in files:  # the loop appends linked files
         copy = source / site_path(file)
         copy.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix != ".md":
@@ -78,7 +80,7 @@ def copy_pages(source: Path) -> None:
 
 
 def with_site_links(text: str, page: Path) -> tuple[str, list[Path]]:
-    """Returns the text of a page with the links of the site, and with fences that the site can read.
+    """Returns the text of a page with the links of the site, and with tables and fences that the site can read.
 
     Args:
         text: Markdown of the page.
@@ -98,7 +100,7 @@ def with_site_links(text: str, page: Path) -> tuple[str, list[Path]]:
             return match[0]
         target = _linked_file(page, path)
         targets[target] = None
-        relative = relpath(site_path(target), Path(site_path(page)).parent)
+        relative = relpath(site_path(target), site_path(page).parent)
         return f"{match['start']}{relative}{hash_sign}{anchor})"
 
     def rewrite_prose(prose: str) -> str:
@@ -129,6 +131,7 @@ def _readable_tables(text: str) -> str:
 
 
 def _readable_fence(fence: str) -> str:
+    """Replaces the mark of a block by a title, because Python-Markdown knows no such mark."""
     return _FENCE_MARK.sub(lambda match: f'{match[1]} title="needs a {match[2].replace("gpu", "GPU")}"', fence)
 
 
@@ -147,6 +150,7 @@ def flags_page() -> str:
 
 
 def _reference_lines(references: Iterable[CommandReference], *, heading: bool = True) -> Iterator[str]:
+    """Yields the lines of a page. `heading`: true for a heading per command, false for a heading per list."""
     for reference in references:
         if heading:
             yield from (f"## {reference.name}", "")
@@ -156,14 +160,11 @@ def _reference_lines(references: Iterable[CommandReference], *, heading: bool = 
         for entry in reference.lists:
             if not heading:
                 yield from (f"## {entry.heading}", "")
-            yield from _table(("option" if entry.heading != "Commands" else "command", "meaning"), _rows(entry.options))
+            first_column = "command" if entry.heading == "Commands" else "option"
+            rows = ((f"`{names}`", _plain(text)) for names, text in entry.options)
+            yield from _table((first_column, "meaning"), rows)
         for note in reference.notes:
             yield from (_plain(note), "")
-
-
-def _rows(options: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    for names, text in options:
-        yield f"`{names}`", _plain(text)
 
 
 def schema_page(title: str, schema: Mapping[str, Any]) -> str:
@@ -200,8 +201,10 @@ def _type_text(content: Mapping[str, Any]) -> str:
     if "enum" in content:
         return ", ".join(f"`{json.dumps(value)}`" for value in content["enum"])
     if content.get("type") == "array":
-        items = content.get("prefixItems") or ([content["items"]] if content.get("items") else [])
-        return "list of " + ", ".join(map(_type_text, items)) if items else "list"
+        items = content.get("prefixItems", [])
+        if not items and content.get("items"):
+            items = [content["items"]]
+        return f"list of {', '.join(map(_type_text, items))}" if items else "list"
     if content.get("type") == "object" and isinstance(content.get("additionalProperties"), dict):
         return f"object of {_type_text(content['additionalProperties'])}"
     return str(content.get("type", "any"))
@@ -214,16 +217,17 @@ def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator
 
 
 def _plain(text: str) -> str:
-    """Escapes text for Markdown outside of code. `<`, `*`, `_`, `[` and `|` have no meaning in help texts."""
+    """Escapes text for Markdown outside of code, because `<`, `*`, `_`, `[` and `|` are plain text in help texts."""
     parts = " ".join(text.split()).split("`")
-    parts[::2] = [re.sub(r"([*_\[\]|])", r"\\\1", part).replace("<", "&lt;") for part in parts[::2]]
+    for index in range(0, len(parts), 2):  # every second part is code
+        parts[index] = re.sub(r"([*_\[\]|])", r"\\\1", parts[index]).replace("<", "&lt;")
     return "`".join(parts)
 
 
 def python_page() -> str:
-    """Returns the page of the Python API, which mkdocstrings fills from the docstrings."""
-    names = sorted((name for name in busbw.__all__ if name != "__version__"), key=lambda name: (name != "load", name))
-    return "\n".join(["# Python API", "", *(f"::: busbw.api.{name}\n" for name in names)])
+    """Returns the page of the Python API, which mkdocstrings fills from the docstrings. `load` comes first."""
+    others = sorted({*busbw.__all__} - {"load", "__version__"})
+    return "\n".join(["# Python API", "", *(f"::: busbw.api.{name}\n" for name in ("load", *others))])
 
 
 def write_source(source: Path) -> None:
@@ -236,17 +240,10 @@ def write_source(source: Path) -> None:
     shutil.rmtree(source, ignore_errors=True)
     content = source / "content"
     copy_pages(content)
-    generated = {
-        "commands": commands_page(),
-        "program-flags": flags_page(),
-        "python-api": python_page(),
-        **{
-            f"schema-{path.name.partition('.')[0]}": schema_page(
-                f"JSON schema: {path.name.partition('.')[0]}", json.loads(path.read_text())
-            )
-            for path in sorted((ROOT / "schema").glob("*.schema.json"))
-        },
-    }
+    generated = {"commands": commands_page(), "program-flags": flags_page(), "python-api": python_page()}
+    for path in sorted((ROOT / "schema").glob("*.schema.json")):
+        schema_name = path.name.partition(".")[0]
+        generated[f"schema-{schema_name}"] = schema_page(f"JSON schema: {schema_name}", json.loads(path.read_text()))
     for name, text in generated.items():
         (content / "reference" / f"{name}.md").write_text(text)
     (content / "site.css").write_text(STYLE)
@@ -268,7 +265,7 @@ def _navigation(content: Path) -> list[str | dict[str, list[str]]]:
 def build_site(source: Path, site: Path) -> "subprocess.CompletedProcess[str]":
     """Builds the site from its source. The exit code is not 0 for any warning, such as a broken link or anchor."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean"]
-    # mkdocs-material prints an advertisement of its successor otherwise.
+    # Without this variable, mkdocs-material prints an advertisement of its successor.
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(
         [*command, "--config-file", source / "mkdocs.yml", "--site-dir", site],

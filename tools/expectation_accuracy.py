@@ -21,6 +21,9 @@ AIM = 0.10
 LARGE_BYTES = 1 << 30
 """Minimum size of a large message."""
 
+UNSTATED_BYTES = 1 << 40
+"""Size of the prediction for a message without a stated size."""
+
 _MIN_SIZES = 4
 """Minimum number of sizes that a sweep must have for a `Coverage`."""
 
@@ -76,9 +79,9 @@ class Coverage(Struct, kw_only=True, frozen=True):
 def plateaus() -> Iterator[Plateau]:
     """Yields the plateau of every published sweep for which the model has an estimate."""
     for name, reference, sweep in _sweeps():
-        # A point without a size is "large": it counts as the largest one, and the prediction is for 1 TiB.
-        point = max(sweep.points, key=lambda candidate: candidate.size_bytes or 1 << 62)
-        size = point.size_bytes or 1 << 40
+        # A point without a size is "large", so it counts as the largest point.
+        point = max(sweep.points, key=lambda candidate: candidate.size_bytes or float("inf"))
+        size = point.size_bytes or UNSTATED_BYTES
         expectation = _expectation(reference, sweep, [size])
         estimate = expectation.at(size)
         if estimate is None:
@@ -110,7 +113,7 @@ def coverages() -> Iterator[Coverage]:
             estimate = expectation.at(size)
             if estimate is None or not (time_us or busbw_gbps):
                 continue
-            # The product of time and busbw is the same for the prediction and the measurement.
+            # If the source states no time, it follows from busbw. Prediction and measurement have the same product of both.
             measured_us = time_us or estimate.time_us.typical * estimate.busbw_gbps.typical / busbw_gbps
             is_inside = estimate.time_us.low <= measured_us <= estimate.time_us.high
             error = abs(estimate.time_us.typical / measured_us - 1)
@@ -142,6 +145,7 @@ def _sweeps() -> Iterator[tuple[str, Reference, Sweep]]:
 
 
 def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expectation:
+    """Returns the expectation for the system and the settings that the source of a sweep states."""
     assert reference.system is not None
     system = find(reference.system)
     nics = nics_from_text(reference.nics, reference.source) if reference.nics else None
@@ -162,9 +166,9 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
 
 
 def full_size() -> list[Plateau]:
-    """Returns the plateaus that were measured with a large message."""
+    """Returns the plateaus that were measured with a large message, or one without a stated size."""
     measured = [plateau for plateau in plateaus() if not plateau.is_floor]
-    return [plateau for plateau in measured if (plateau.size_bytes or LARGE_BYTES) >= LARGE_BYTES]
+    return [plateau for plateau in measured if plateau.size_bytes is None or plateau.size_bytes >= LARGE_BYTES]
 
 
 def markdown() -> str:

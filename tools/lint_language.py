@@ -12,16 +12,17 @@ ROOT = Path(__file__).resolve().parents[1]
 # A comment starts after a blank, so that "//" in a URL and "#" within a word count as code.
 HASH_COMMENT = re.compile(r'(?:(?:^|\s)#\s|^\s*[rf]?""")\s*(.*)')
 SLASH_COMMENT = re.compile(r"(?:^|\s)//[/!]?<?\s*(.*)")
-COMMENT_BY_SUFFIX = dict.fromkeys((".py", ".sh", ".cmake", ".txt"), HASH_COMMENT) | dict.fromkeys(
-    (".cpp", ".hpp", ".cu", ".cuh", ".c"), SLASH_COMMENT
-)
+COMMENT_BY_SUFFIX = {
+    **dict.fromkeys((".py", ".sh", ".cmake", ".txt"), HASH_COMMENT),
+    **dict.fromkeys((".cpp", ".hpp", ".cu", ".cuh", ".c"), SLASH_COMMENT),
+}
 
 
 def violations(path: Path, rules: list[dict[str, str]]) -> list[str]:
     """Returns `path:line: text: reason` for each rule that a line breaks.
 
-    The scope of a rule selects its text: "name" the whole line, "comment" the comment in it, "start" the comment if it
-    is the first line of a block.
+    The scope of a rule selects the text to search: "name" is the whole line, and "comment" is the comment in the line.
+    "start" is also the comment, but only in the first line of a block of comments.
     """
     messages = []
     previous_is_comment = False
@@ -42,8 +43,8 @@ def all_violations() -> list[str]:
     """Returns the violations of every tracked source file."""
     rules = msgspec.toml.decode((ROOT / "tools" / "language.toml").read_bytes())["rule"]
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    sources = [Path(name) for name in names if Path(name).suffix in COMMENT_BY_SUFFIX]
-    checked = [ROOT / path for path in sources if path.suffix != ".txt" or path.name == "CMakeLists.txt"]
+    sources = [ROOT / name for name in names if Path(name).suffix in COMMENT_BY_SUFFIX]
+    checked = [path for path in sources if path.suffix != ".txt" or path.name == "CMakeLists.txt"]
     return [message for path in checked for message in violations(path, rules)]
 
 

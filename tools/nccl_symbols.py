@@ -20,6 +20,7 @@ LIST_HEADER = """\
 # Looked at: {versions}
 """
 LINKER_SYMBOLS = {"__bss_start", "_edata", "_end"}
+"""Symbols that the linker adds to a library."""
 
 
 def version_key(version: str) -> tuple[int, ...]:
@@ -39,9 +40,13 @@ def read_exports(version: str) -> tuple[set[str], set[str]]:
     functions: set[str] = set()
     other_symbols: set[str] = set()
     for line in listed.stdout.splitlines():
-        symbol_type, name = line.split()[-2:]
+        symbol_type, name_and_version = line.split()[-2:]
+        name = name_and_version.partition("@")[0]
         is_function = symbol_type in "TWi"  # in the text section, weak, or indirect
-        (functions if is_function else other_symbols).add(name.partition("@")[0])  # without its symbol version
+        if is_function:
+            functions.add(name)
+        else:
+            other_symbols.add(name)
     return functions, other_symbols - LINKER_SYMBOLS
 
 
@@ -49,7 +54,8 @@ def read_list() -> tuple[list[str], dict[str, str]]:
     """Returns the versions that the list covers, and for each function the first version that has it."""
     versions: list[str] = []
     first_versions: dict[str, str] = {}
-    for line in LIST_FILE.read_text().splitlines() if LIST_FILE.exists() else []:
+    text = LIST_FILE.read_text() if LIST_FILE.exists() else ""
+    for line in text.splitlines():
         if line.startswith("# Looked at: "):
             versions = line.split()[3:]
         elif not line.startswith("#"):
@@ -66,8 +72,9 @@ def main(new_versions: list[str]) -> None:
         print(f"{version}: {len(functions)} functions", *sorted(other_symbols), file=sys.stderr)
         for name in functions:
             first_versions[name] = min(first_versions.get(name, version), version, key=version_key)
-    header = LIST_HEADER.format(versions=" ".join(sorted({*versions, *new_versions}, key=version_key)))
-    LIST_FILE.write_text(header + "".join(f"{name} {first_versions[name]}\n" for name in sorted(first_versions)))
+    all_versions = sorted({*versions, *new_versions}, key=version_key)
+    header = LIST_HEADER.format(versions=" ".join(all_versions))
+    LIST_FILE.write_text(header + "".join(f"{name} {version}\n" for name, version in sorted(first_versions.items())))
 
 
 if __name__ == "__main__":
