@@ -113,7 +113,7 @@ def coverages() -> Iterator[Coverage]:
             estimate = expectation.at(size)
             if estimate is None or not (time_us or busbw_gbps):
                 continue
-            # If the source states no time, it follows from busbw. Prediction and measurement have the same product of both.
+            # Prediction and measurement have the same product of time and busbw. So a missing time follows from busbw.
             measured_us = time_us or estimate.time_us.typical * estimate.busbw_gbps.typical / busbw_gbps
             is_inside = estimate.time_us.low <= measured_us <= estimate.time_us.high
             error = abs(estimate.time_us.typical / measured_us - 1)
