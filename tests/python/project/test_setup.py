@@ -177,13 +177,16 @@ def test_progress_is_a_line_each_30_s_even_if_seconds_are_skipped(tmp_path: Path
 
 def test_programs_that_a_test_needs_are_installed_or_named(tmp_path: Path) -> None:
     text = (ROOT / "tools" / "setup.sh").read_text()
-    function = re.search(r"^install_programs\(\) \{\n.*?^\}\n", text, re.DOTALL | re.MULTILINE)
-    assert function is not None
+    has_program = re.search(r"^has_program\(\) .*\n", text, re.MULTILINE)
+    install_programs = re.search(r"^install_programs\(\) \{\n.*?^\}\n", text, re.DOTALL | re.MULTILINE)
+    assert has_program is not None
+    assert install_programs is not None
+    functions = has_program[0] + install_programs[0]
     apt = 'apt_install() { echo "$@"; }'
     call = "install_programs sh:dash no-such-program:a no-such-program-2:b"
-    done = run_quietly(tmp_path, f"may_install() {{ true; }}\n{apt}\n{function[0]}\n{call}; install_programs sh:dash")
+    done = run_quietly(tmp_path, f"may_install() {{ true; }}\n{apt}\n{functions}\n{call}; install_programs sh:dash")
     assert (done.stdout, done.stderr) == ("a b\n", "setup: installing a b with apt-get\n")
-    done = run_quietly(tmp_path, f"may_install() {{ false; }}\n{apt}\n{function[0]}\n{call}")
+    done = run_quietly(tmp_path, f"may_install() {{ false; }}\n{apt}\n{functions}\n{call}")
     assert done.stdout == ""
     assert done.stderr.startswith("setup: a b not found, and this user may not install it: tests that need it")
 
@@ -220,3 +223,12 @@ def test_make_runs_the_programs_of_the_virtual_environment() -> None:
     programs = re.findall(r"\.venv/\S+", done.stdout)
     assert ".venv/bin/python" in programs
     assert all(re.fullmatch(r"\.venv/bin/[a-z-]+", program) for program in programs), programs
+
+
+def test_a_message_begins_with_the_name_of_the_script() -> None:
+    text = (ROOT / "tools" / "setup.sh").read_text()
+    functions, _, _ = text.partition("\ncase $goal in\n")
+    script = f"{functions}\nmay_install() {{ return 1; }}\nPATH=/nonexistent\ninstall_browser"
+    command = ["bash", "-c", script, "tools/setup.sh", "test"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.startswith("setup: no browser found")
