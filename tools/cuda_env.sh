@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the environment build/cuda-env with CUDA's compiler and NCCL's headers from PyPI, unless it has these versions.
-# It needs neither a GPU nor a CUDA toolkit.
+# Makes the environment build/cuda-env with CUDA's compiler and NCCL's headers from PyPI. An environment with these
+# versions is kept. The script needs neither a GPU nor a CUDA toolkit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

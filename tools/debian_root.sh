@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes an archive of a minimal Debian with some packages, unless it exists, and prints its path. Tests of images and
-# installations use it as a clean machine, because they pull no image. Needs root and debootstrap.
+# Makes an archive of a minimal Debian with some packages, and prints its path. An existing archive is kept. Tests of
+# images and installations pull no image, so they use the archive as a clean machine. Needs root and debootstrap.
 #
 # Usage: tools/debian_root.sh SUITE [PACKAGE]...
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the GPU engine on the GPUs of this machine: installs the wheel into a separate environment, runs tests/gpu there
-# and keeps the records of all runs. It needs neither a compiler nor a CUDA toolkit.
+# and keeps the records of all runs. With --wheel, it needs neither a compiler nor a CUDA toolkit.
 #
 # Usage: tools/gpu_test.sh [--wheel FILE] [--offline FOLDER] [--results FOLDER] [--jobs N] [--prepare]
 #                          [-- PYTEST ARGUMENTS]
@@ -54,7 +54,8 @@ mkdir -p "$root/build"
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 pip=("$python" -m pip --python "$venv/bin/python" --disable-pip-version-check)
 if [ -n "$offline" ]; then
-  # A .pth file makes the packages of $PYTHON's environment importable. Programs search NCCL in their own environment.
+  # A .pth file makes the packages of $PYTHON's environment importable. The link is needed, because programs search NCCL
+  # only in their own environment.
   outer=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   printf '%s\n' "$outer" >"$site/outer.pth"
   [ -d "$outer/nvidia" ] && ln -s "$outer/nvidia" "$site/nvidia"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the CPU image and runs all_reduce in it: in one container, then in two containers as one job over the host's
-# network. Also tests the image for MPIJob. The script pulls no image: it makes the base image from Debian packages. All
-# files are in build/image and are removed at the end, except the base image and the logs.
+# network. Also tests the image for MPIJob. The script pulls no image: it makes the base image from Debian packages. Its
+# files are in build/image. Storage and outputs are removed at the end, and the base and the logs of the builds remain.
 #
 # Needs root, buildah, podman, runc and debootstrap, and a network for distribution and Python packages.
 set -euo pipefail
@@ -62,7 +62,7 @@ build() { # target name [option]...
   }
 }
 
-# Runs a container. It uses runc, because crun refuses mixed control groups, and fixed limits, because a container within
+# Runs a container with runc, because crun refuses mixed control groups. The limits are fixed, because a container within
 # a container may not raise limits.
 run() {
   podman "${store[@]}" --cgroup-manager=cgroupfs --runtime=runc run --rm --network=host \

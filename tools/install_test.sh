@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs a wheel with pip on clean machines (minimal Debian 12 and 13 in a chroot) and prints the time from `pip
-# install` to the end of the first table. Wheels of the dependencies are downloaded before, so that the network does not
-# count. It fails above 30 s.
+# install` to the end of the first table. Fails if this takes more than 30 s. Wheels of the dependencies are downloaded
+# before, so that the network does not count.
 #
 # Usage: tools/install_test.sh [WHEEL]    (default: dist/busbw-*.whl; needs root, debootstrap and a network)
 set -euo pipefail

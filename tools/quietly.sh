@@ -4,8 +4,8 @@
 
 say() { printf '%s: %s\n' "$name" "$*" >&2; }
 
-# Prints the part done and the remaining time of the build that writes to $log, from ninja's last "[12/340]".
-# Time is not estimated below 10 %: the first steps are too few and too unlike the others.
+# Prints the finished share and the remaining time of the build that writes to $log, from ninja's last "[12/340]".
+# Below 10 %, it prints no remaining time, because the first steps are few and unlike the others.
 # $1: seconds since the command started.
 build_progress() {
   local step steps=0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prepares this checkout for `make run`, `make gpu`, `make test`, `make lint` and `make docs`: installs missing distribution
-# packages if the user may, makes the environment .venv, and installs busbw in it. Existing parts are kept; each step prints
-# one line.
+# Prepares this checkout for `make run`, `make gpu`, `make test`, `make lint` and `make docs`. It installs missing packages
+# of the distribution if the user may, makes the environment .venv, and installs busbw in it. Existing parts are kept, and
+# each step prints one line.
 #
 # Usage: tools/setup.sh run|gpu|test|lint|docs
 #
@@ -24,6 +24,7 @@ fail() {
 
 # ---- distribution packages -------------------------------------------------------------------------------------------
 as_root=() # command prefix that gives root's rights
+# Succeeds if this user may install packages. Sets `as_root`.
 may_install() {
   command -v apt-get >/dev/null || return 1
   [ "$(id -u)" = 0 ] && return 0
@@ -31,6 +32,7 @@ may_install() {
   sudo -n true 2>/dev/null
 }
 
+# Lists the packages of the missing tools without which nothing can be built.
 missing_tools() {
   command -v c++ >/dev/null || echo g++
   "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
@@ -38,15 +40,17 @@ missing_tools() {
 
 # Lists the packages of the missing libraries. CMake fetches libraries that are not installed.
 missing_libraries() {
-  local header headers=(libfmt-dev:fmt/format.h nlohmann-json3-dev:nlohmann/json.hpp libcli11-dev:CLI/CLI.hpp)
-  [ "$goal" != test ] || headers+=(doctest-dev:doctest/doctest.h)
-  for header in "${headers[@]}"; do
-    [ -e "/usr/include/${header#*:}" ] || [ -e "/usr/local/include/${header#*:}" ] || echo "${header%%:*}"
+  local package header library
+  local libraries=(libfmt-dev:fmt/format.h nlohmann-json3-dev:nlohmann/json.hpp libcli11-dev:CLI/CLI.hpp)
+  [ "$goal" != test ] || libraries+=(doctest-dev:doctest/doctest.h)
+  for library in "${libraries[@]}"; do
+    package=${library%%:*} header=${library#*:}
+    [ -e "/usr/include/$header" ] || [ -e "/usr/local/include/$header" ] || echo "$package"
   done
 }
 
-# Installs packages with apt-get. policy-rc.d with exit code 101 prevents packages from starting servers, such as
-# slurmctld, because only the tests start them.
+# Installs packages with apt-get. Packages must not start their servers, such as slurmctld, because the tests start them.
+# A policy-rc.d with exit code 101 prevents the start, and is removed afterwards.
 apt_install() (
   install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
   policy=/usr/sbin/policy-rc.d
@@ -121,6 +125,7 @@ install_nccl() {
   tools/cuda_env.sh || say "pip cannot install CUDA's compiler: the fast path is not compiled for a GPU"
 }
 
+# Installs the packages for the build. Fails if the compiler or Python's environments are missing afterwards.
 install_packages() {
   local missing libraries
   mapfile -t missing < <(missing_tools; missing_libraries)
@@ -151,6 +156,7 @@ has_recent_cmake() {
   [ -n "$version" ] && [ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" = 3.22 ]
 }
 
+# Makes the environment, with the tools of the build that the machine lacks.
 make_venv() {
   [ -e $stamps/venv ] && return
   say "making the environment $venv"
@@ -169,6 +175,9 @@ busbw_is_current() {
     [ -z "$(find common engine fastpath profiler share src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
       -newer $stamps/busbw -print -quit)" ]
 }
+
+# Succeeds if the libraries of an extra are installed, or no extra is given.
+has_extra() { [ -z "$1" ] || [ -e "$stamps/extra-$1" ]; }
 
 has_gpu() { [ -e /dev/nvidia0 ] || nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
 
@@ -198,8 +207,7 @@ choose_engine() {
 install_busbw() {
   local extra=${1:-} engine extras architectures settings=(BUSBW_CUDA=AUTO)
   engine=$(choose_engine)
-  if busbw_is_current && [ "$engine" = "$(cat $stamps/engine 2>/dev/null)" ] &&
-    { [ -z "$extra" ] || [ -e "$stamps/extra-$extra" ]; }; then return; fi
+  if busbw_is_current && [ "$engine" = "$(cat $stamps/engine 2>/dev/null)" ] && has_extra "$extra"; then return; fi
   extras=$extra
   case $engine in
     cpu) settings=(BUSBW_CUDA=OFF) ;;
@@ -224,6 +232,7 @@ install_busbw() {
     [ "${engine%% *}" != gpu ] || say "without the GPU engine: make run CPU=1"
     return 1
   }
+  # Newer requirements need not be those of the extras that were installed before.
   [ pyproject.toml -nt $stamps/busbw ] && rm -f $stamps/extra-*
   [ -z "$extra" ] || touch "$stamps/extra-$extra"
   printf '%s\n' "$engine" >$stamps/engine

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs all tests: engine and fast path under the sanitizers, the Python command, and the installed programs. Some tests
-# try fewer cases under a sanitizer, so those also run without one: in the build for GPUs, or, if CUDA's compiler is
-# missing, in the build `dev`, which has all tests. `make test` calls tools/setup.sh test first.
+# Runs all tests: those of engine and fast path under the sanitizers, of the Python command, and of the installed
+# programs. Some tests try fewer cases under a sanitizer. So the tests also run without one: in the build for GPUs, or in
+# the build `dev` if CUDA's compiler is missing. `make test` calls tools/setup.sh test first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,22 +23,22 @@ build() {
   }
 }
 
-# The engine's tests run in parallel parts, because they mostly wait.
+# Number of parts of the engine's tests that run in parallel, because these tests mostly wait.
 engine_parts=4
 
 # Runs the tests of engine and fast path of one preset. Each part writes its own log.
 run_tests() {
-  local build=build/$1 code=0 count part pid pids=()
-  # Each test of the profiler plugin loads a copy of it. A copy's state per thread is in static TLS. By default, glibc has
-  # space for about 30 copies.
+  local folder=build/$1 code=0 count part pid pids=()
+  # Each test of the profiler plugin loads a copy of the plugin, with its state per thread in static TLS. By default,
+  # glibc has space for only about 30 copies.
   local -x GLIBC_TUNABLES=glibc.rtld.optional_static_tls=65536
-  count=$("${fixed_addresses[@]}" "$build/engine_tests" --count | grep -o '[0-9]*$') || return 1
+  count=$("${fixed_addresses[@]}" "$folder/engine_tests" --count | grep -o '[0-9]*$') || return 1
   for part in $(seq "$engine_parts"); do
-    "${fixed_addresses[@]}" "$build/engine_tests" --first=$(((part - 1) * count / engine_parts + 1)) \
-      --last=$((part * count / engine_parts)) >"$build/tests-engine-$part.log" 2>&1 &
+    "${fixed_addresses[@]}" "$folder/engine_tests" --first=$(((part - 1) * count / engine_parts + 1)) \
+      --last=$((part * count / engine_parts)) >"$folder/tests-engine-$part.log" 2>&1 &
     pids+=($!)
   done
-  "${fixed_addresses[@]}" "$build/fastpath_tests" >"$build/tests-fastpath.log" 2>&1 &
+  "${fixed_addresses[@]}" "$folder/fastpath_tests" >"$folder/tests-fastpath.log" 2>&1 &
   pids+=($!)
   for pid in "${pids[@]}"; do wait "$pid" || code=1; done
   return "$code"
@@ -62,8 +62,8 @@ print_result() {
   return "$code"
 }
 
-# Builds the given presets one after another. The tests of each preset run during the next build, because they mostly
-# wait.
+# Builds the given presets one after another. The tests of each preset run during the next build. After the first build,
+# the file build/programs-are-built exists.
 build_and_test() {
   local preset pid pids=() code=0
   for preset in "$@"; do
@@ -76,7 +76,8 @@ build_and_test() {
   return "$code"
 }
 
-# Tests the installed programs once the first preset is built. These tests mostly wait, so they run beside all others.
+# Tests the installed programs after the first preset is built. These tests mostly wait, so they run in parallel to all
+# others.
 test_programs() {
   until [ -e build/programs-are-built ]; do
     kill -0 "$engine_pid" 2>/dev/null || {
@@ -85,7 +86,8 @@ test_programs() {
     }
     sleep 0.2
   done
-  exec python -m pytest -n 4 --dist loadfile --no-loadscope-reorder tests/integration  # so that the trap ends it
+  # exec, so that the trap at the end of the script ends pytest and not only its shell
+  exec python -m pytest -n 4 --dist loadfile --no-loadscope-reorder tests/integration
 }
 
 # The first preset builds the fast path's libraries for the tests of the installed programs.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds one wheel for Python 3.10 and later on x86-64 Linux, and prints its path: dist/busbw-*-py3-none-manylinux_*.whl.
-# It needs a C++ compiler, but neither a GPU nor a CUDA toolkit: CUDA's compiler and NCCL's headers come from PyPI.
+# The build needs a C++ compiler, but no GPU and no CUDA toolkit: CUDA's compiler and NCCL's headers come from PyPI.
 #
 # CPU=1 builds without the GPU engine. The build tags (1gpu, 0cpu) tell both wheels apart; pip prefers 1gpu, which also
 # works without a GPU. CUDA 13's compiler supports sm_75 and later; docs/guides/install.md says more about a V100 (sm_70).

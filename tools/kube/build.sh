@@ -11,8 +11,9 @@ cd "$(dirname "$0")/../.."
 # Versions of all programs. Kubernetes v1.X.Y belongs to version v0.X.Y of its libraries (see build).
 kubernetes=v1.36.3 etcd=v3.7.3 kwok=v0.8.0 mpi_operator=v0.6.0 jobset=v0.8.0
 
-folder=$(mkdir -p "${1:-${BUSBW_KUBE:-build/kube}}" && cd "${1:-${BUSBW_KUBE:-build/kube}}" && pwd)
+folder=${1:-${BUSBW_KUBE:-build/kube}}
 mkdir -p "$folder/bin" "$folder/share" "$folder/modules"
+folder=$(cd "$folder" && pwd)
 command -v go >/dev/null || {
   echo 'kube: no Go compiler found: install Go 1.25 or later (https://go.dev/dl), then run this again' >&2
   exit 3
@@ -24,8 +25,8 @@ module_field() { # module version field
   (cd "$folder" && go mod download -json "$1@$2") | sed -n "s/^\t\"$3\": \"\(.*\)\",\{0,1\}$/\1/p"
 }
 
-# Builds one program. `go install MODULE@VERSION` refuses modules with replacements in go.mod, such as Kubernetes. So a
-# local module requires exactly that version, and replaces the same modules by their released versions.
+# Builds one program, unless it exists. `go install MODULE@VERSION` refuses modules with replacements in go.mod, such as
+# Kubernetes. So a local module requires exactly this version, and replaces the same modules by their released versions.
 build() { # output module version package [linker flags]
   [ -x "$folder/bin/$1" ] && return
   echo "kube: building $1 $3" >&2
