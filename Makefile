@@ -16,7 +16,7 @@ run: ## set up (with the GPU engine if there is a GPU), then measure and check a
 	@tools/setup.sh run
 	@$(VENV)/busbw run all_reduce
 
-# The tests of these folders start programs, which takes most of the time of all Python tests.
+# The ignored folders have tests that start programs, which take most of the time of all Python tests.
 check: lint ## lint, then run the fast tests of the Python command
 	python -m pytest -q -n $(JOBS) --dist loadfile tests/python $(addprefix --ignore=tests/python/,ab cli launchers project)
 

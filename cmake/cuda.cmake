@@ -1,18 +1,19 @@
-# Enables the GPU engine by BUSBW_CUDA: AUTO (if CUDA's compiler works), ON (an error if it does not), OFF.
+# Enables the GPU engine by BUSBW_CUDA: AUTO (if CUDA's compiler works), ON (an error if it does not), OFF. Sets
+# `busbw_has_cuda`.
 #
-# With AUTO nothing of CUDA or NCCL may fail the build. CMake ends at a compiler that does not work, so a trial project
-# tries it first.
+# With AUTO nothing of CUDA or NCCL may fail the build. CMake ends at a compiler that does not work. So a separate project
+# first tries the compiler.
 #
-# The compiler is searched in CMAKE_CUDA_COMPILER, PATH, /usr/local/cuda, and the Python environment of the build (pip
-# install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*" nvidia-nccl-cu13). NCCL's header comes from the same
-# environment or from the system. The NCCL library is loaded at run time.
+# The compiler is searched in CMAKE_CUDA_COMPILER, in the Python environment of the build, in /usr/local/cuda and in PATH.
+# The wheels of such an environment are: pip install "cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*" nvidia-nccl-cu13
+# NCCL's header comes from the same environment or from the system. The NCCL library is loaded at run time.
 set(BUSBW_CUDA AUTO CACHE STRING "Build the GPU engine: AUTO, ON or OFF")
 set(BUSBW_PYTHON "" CACHE FILEPATH "Python of an environment with CUDA's and NCCL's wheels")
 
 # Searches the compiler and the libraries. Sets `busbw_cuda_problem` to the reason if the GPU engine cannot be built.
 macro(busbw_find_cuda)
   set(busbw_cuda_problem "")
-  set(site "")
+  set(site "") # folder of NVIDIA's wheels in the Python environment. Empty: the environment has none
   find_program(busbw_python NAMES ${BUSBW_PYTHON} python python3 HINTS $ENV{VIRTUAL_ENV}/bin)
   if(busbw_python)
     execute_process(COMMAND ${busbw_python} -c "import importlib.util as u, os; s = u.find_spec('nvidia'); \
@@ -49,8 +50,9 @@ print(next((p for p in s.submodule_search_locations if os.path.isdir(p)), '') if
   endif()
 endmacro()
 
-# Sets CMAKE_CUDA_ARCHITECTURES to all that the compiler supports: CUDA 13 begins at sm_75, compilers before 12.8 end at
-# sm_90. Newer GPUs use the intermediate code of the newest one. It stays empty if the compiler does not answer.
+# Sets CMAKE_CUDA_ARCHITECTURES to all architectures that the compiler supports, unless it is set. CUDA 13 begins at sm_75,
+# and compilers before 12.8 end at sm_90. Newer GPUs use the intermediate code of the newest architecture. The variable
+# stays empty if the compiler does not answer.
 macro(busbw_choose_architectures)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
@@ -60,13 +62,13 @@ macro(busbw_choose_architectures)
       endif()
     endforeach()
     if(CMAKE_CUDA_ARCHITECTURES)
-      list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "-real$" "" AT -1)
+      list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "-real$" "" AT -1) # adds intermediate code for the newest one
     endif()
   endif()
 endmacro()
 
-# Compiles a file with NCCL's header in a project of its own, for the newest architecture. Sets `busbw_cuda_problem` if
-# that fails. A success is remembered.
+# Compiles a file with NCCL's header in a separate project, for the newest architecture. Sets `busbw_cuda_problem` if this
+# fails. After a success with these settings, further calls do nothing.
 macro(busbw_try_cuda)
   set(trial ${PROJECT_BINARY_DIR}/cuda-trial)
   set(settings "")
@@ -118,7 +120,7 @@ endif()
 function(busbw_use_cuda target)
   target_include_directories(${target} SYSTEM PRIVATE ${busbw_toolkit}/include ${busbw_nccl_include})
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-  # Compressed, because the code for all GPUs would be most of a program. Every driver for CUDA 13 can read it.
+  # The code for all GPUs is most of a program, so it is compressed. Every driver for CUDA 13 can read compressed code.
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
   endif()

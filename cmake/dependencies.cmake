@@ -1,5 +1,5 @@
-# C++ libraries: those of the distribution if installed, otherwise fetched with a pinned version and hash. Without a
-# network, -DFETCHCONTENT_SOURCE_DIR_FMT=<unpacked source> (and so on) sets the path of a source.
+# C++ libraries. An installed library of the distribution is used. Otherwise a pinned version is fetched, and its hash is
+# checked. Without a network, -DFETCHCONTENT_SOURCE_DIR_FMT=<unpacked source> (and so on) sets the path of a source.
 #
 # Every library has a target here, with its headers as system headers. Only fmt is compiled.
 include(FetchContent)
@@ -16,11 +16,12 @@ endmacro()
 
 add_library(busbw_fmt INTERFACE)
 find_package(fmt 8.1 QUIET)
-if(fmt_FOUND AND NOT BUSBW_PORTABLE)
+if(fmt_FOUND AND NOT BUSBW_PORTABLE) # a portable program must not need the shared library of the distribution
   target_link_libraries(busbw_fmt INTERFACE fmt::fmt)
 else()
   if(fmt_FOUND)
-    # Distributions have fmt only as a shared library. Header-only fmt in every file would double the build time.
+    # Distributions have fmt only as a shared library. Header-only fmt in every file would double the build time, so one
+    # source compiles the headers.
     get_target_property(fmt_include fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
     set(fmt_source ${PROJECT_SOURCE_DIR}/cmake/fmt.cpp)
   else()

@@ -1,5 +1,6 @@
 # Installs man pages and shell completions in the folder `share` of the environment, and makes the same tree in the build
-# folder. share/man is generated from the options (tools/man_pages.py). The completion scripts name the programs.
+# folder. tools/man_pages.py generates share/man from the options. The completion scripts contain the names in
+# `busbw_programs`.
 set(share_tree ${PROJECT_BINARY_DIR}/share)
 list(TRANSFORM busbw_collectives APPEND _perf OUTPUT_VARIABLE busbw_program_list)
 list(APPEND busbw_program_list comm_ops_perf)
