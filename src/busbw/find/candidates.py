@@ -59,12 +59,14 @@ class Candidates:
     def totals(self, evidence: Values, rows: Indices) -> Values:
         """Returns the evidence for some parts (rows) and each hypothesis, from the evidence of the `crossing` flows.
 
-        For hashed links, a hypothesis is also the share of the connections that cross a slow one.
+        The columns are `LEVELS`, repeated for each of `LINK_SHARES`. The shares differ only for hashed links: they are
+        shares of the connections that cross a slow link.
         """
         membership = self._crossing_membership[rows]
         totals_by_share = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
         hashed = [position for position, row in enumerate(rows) if FAMILIES[self.parts[row].family].is_hashed]
         if hashed:
+            # All flows of a connection cross the same link, so the connection is the unit of evidence.
             is_crossed = (membership[hashed] @ self._flows_by_connection.T > 0).astype(np.float64)
             crossed_connections = np.flatnonzero(np.bincount(is_crossed.indices))
             is_crossed = is_crossed[:, crossed_connections]

@@ -42,6 +42,8 @@ _MIN_SHARED_SUPPORT, _MAX_RIVAL_DISTANCE = 0.5, 20.0
 """Minimum share of the supporting flows of a part that also cross a rival, and maximum difference of their scores."""
 _PASSES = 2
 """The second pass compares the flows with peers that no culprit of the first pass slows."""
+_CANDIDATE_DEVIATIONS = 2.0
+"""A flow suggests a part if its excess is more than this many times the noise, and more than `MIN_SLOW`."""
 _MIN_SUPPORT = 1.0
 """Log evidence above which a flow supports a part."""
 _MIN_INTERMITTENT_SHARE, _MIN_INTERMITTENT_FLOWS = 0.06, 2
@@ -121,7 +123,7 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
         counts: Numbers of flows from an earlier call with the first of these flows. This call updates the numbers.
             None: there was no earlier call.
     """
-    counts = counts or CrossingCounts()
+    counts = CrossingCounts() if counts is None else counts
     explained = np.zeros(len(observed))
     for _ in range(_PASSES):
         peers = compare_with_peers(observed, explained)
@@ -162,11 +164,11 @@ class _PersistentModel:
 
     def candidates(self) -> Candidates:
         """Returns the parts with at least half of their flows slow. Hashed links need a smaller share."""
-        limit = np.maximum(2 * self._peers.noise[self._classes], MIN_SLOW)
+        limit = np.maximum(_CANDIDATE_DEVIATIONS * self._peers.noise[self._classes], MIN_SLOW)
         return self._selector.select(self._excess > limit, min_share=0.5)
 
     def evidence(self, flows: Indices, explained: Values) -> Values:
-        """Returns the evidence of the flows for each hypothesis."""
+        """Returns the evidence of each flow (row) for each hypothesis (column). `explained`: of all observed flows."""
         classes = self._classes[flows]
         evidence = persistent_evidence(
             self._excess[flows],
@@ -286,8 +288,9 @@ def _iteration_noise(observed: Observations) -> Values:
 
 
 def _scores(totals: Values, penalty: Values) -> Values:
-    """Returns the score of each part (row): the log mean over the hypotheses (columns) less the penalty."""
-    return np.asarray(logsumexp(totals, axis=1) - np.log(totals.shape[1]) - penalty)
+    """Returns the score of each part (row). The e-value of a part is the mean over the hypotheses (columns)."""
+    log_e_values = logsumexp(totals, axis=1) - np.log(totals.shape[1])
+    return np.asarray(log_e_values - penalty)
 
 
 def _find_culprits(model: _PersistentModel) -> tuple[list[Culprit], list[ScoredPart]]:
@@ -304,6 +307,8 @@ class _GreedySearch:
         self._min_score = float(np.log(len(FAMILIES) / FALSE_ACCUSATION))
         """Score from which a part is a culprit. The bound on false accusations is divided by the number of families."""
         self._explained = np.zeros(candidates.membership.shape[1])
+        """Excess of each flow that the culprits of the last call of `_scores_without` explain."""
+        # The next three arrays belong to `_explained`: evidence of the crossing flows, totals and scores of the parts.
         self._evidence = model.evidence(candidates.crossing, self._explained)
         self._totals = candidates.totals(self._evidence, np.arange(len(candidates.parts)))
         self._known_scores = _scores(self._totals, candidates.penalty)
@@ -311,20 +316,20 @@ class _GreedySearch:
     def run(self) -> tuple[list[Culprit], list[ScoredPart]]:
         """Returns the parts that explain the flows, and the remaining parts with some evidence."""
         parts = self._candidates.parts
-        is_allowed = np.ones(len(parts), dtype=bool)
+        is_unexamined = np.ones(len(parts), dtype=bool)
         culprits: list[Culprit] = []
         while True:
-            scores = np.where(is_allowed, self._scores_without(culprits), -np.inf)
+            scores = np.where(is_unexamined, self._scores_without(culprits), -np.inf)
             best = int(np.argmax(scores))
             if scores[best] < self._min_score or len(culprits) >= _MAX_PARTS:
                 break
-            is_allowed[best] = False
+            is_unexamined[best] = False
             hypothesis = int(np.argmax(self._totals[best]))
             culprit = self._model.culprit(parts[best], self._candidates.flows(best), self._explained, hypothesis)
             if culprit is not None:
                 culprits.append(replace(culprit, score=float(scores[best]), rivals=self._rivals(best, scores)))
         culprits = self._without_superfluous(culprits)
-        scores = np.where(is_allowed, self._scores_without(culprits), -np.inf)
+        scores = np.where(is_unexamined, self._scores_without(culprits), -np.inf)
         best_rows = np.argsort(-scores)[:_MAX_SUSPECTS]
         return culprits, [(parts[row], float(scores[row])) for row in best_rows if scores[row] > SUSPECT_SCORE]
 

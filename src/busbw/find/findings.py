@@ -93,7 +93,8 @@ def make_findings(
             undecided.append(_undecided([culprit.part, *rivals.values()], culprit, cluster))
         else:
             findings.append(_finding(group, synonyms, observed, explanation, cluster))
-    return sorted(findings, key=lambda one: -(one.slowdown or np.inf)), undecided
+    slowest_first = sorted(findings, key=lambda one: -np.inf if one.slowdown is None else -one.slowdown)
+    return slowest_first, undecided
 
 
 def lost_findings(lost: Mapping[int, str], cluster: Cluster, lost_nodes: Mapping[str, str]) -> list[Finding]:

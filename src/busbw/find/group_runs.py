@@ -136,28 +136,32 @@ class RunComparison:
         """True for each of the others."""
         if node is not None:
             self.is_other &= ~runs.has_node[node]
-        others_by_configuration = [same_runs[self.is_other[same_runs]] for same_runs in runs.by_configuration]
-        first_noise = _first_noise([runs.levels[others] for others in others_by_configuration])
-        noise = [first_noise] * len(others_by_configuration)
-        self.excess: Values = np.zeros(len(runs.levels))
-        all_others = np.flatnonzero(self.is_other)
-        for _ in range(2):  # the second pass starts with the noise of the first one
-            for number, others in enumerate(others_by_configuration):
-                if len(others):
-                    same_runs = runs.by_configuration[number]
-                    self.excess[same_runs] = runs.levels[same_runs] - healthy_level(runs.levels[others], noise[number])
-            for number, others in enumerate(others_by_configuration):
-                noise_runs = others if len(others) >= _MIN_OWN_NOISE_RUNS else all_others
-                noise[number] = healthy_spread(self.excess[noise_runs], noise[number])
+        self.excess, noise = _excess_and_noise(runs, self.is_other)
         run_noise = np.maximum(noise, _MIN_NOISE)[runs.configuration_numbers]
         self.is_slow: Mask = runs.is_compared & (self.excess > np.maximum(_SLOW_DEVIATIONS * run_noise, MIN_SLOW))
         # The healthy level is a median of the other runs. The fewer the runs, the larger its own error.
-        counts = np.array([max(len(others), 1) for others in others_by_configuration])
-        self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / counts[runs.configuration_numbers])
+        other_counts = np.array([max(self.is_other[same_runs].sum(), 1) for same_runs in runs.by_configuration])
+        self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / other_counts[runs.configuration_numbers])
         slow_others = (self.is_slow & self.is_other).sum()
         estimated_share = (slow_others + _PRIOR_RUNS * _MIN_SLOW_SHARE) / (self.is_other.sum() + _PRIOR_RUNS)
         self.slow_share = float(np.clip(estimated_share, _MIN_SLOW_SHARE, _MAX_SLOW_SHARE))
         """Estimated share of slow runs among the others."""
+
+
+def _excess_and_noise(runs: GroupRuns, is_other: Mask) -> tuple[Values, list[float]]:
+    """Returns the excess of each run over the healthy level of the others, and the noise of each configuration."""
+    others_by_configuration = [same_runs[is_other[same_runs]] for same_runs in runs.by_configuration]
+    noise = [_first_noise([runs.levels[others] for others in others_by_configuration])] * len(others_by_configuration)
+    excess = np.zeros(len(runs.levels))
+    all_others = np.flatnonzero(is_other)
+    for _ in range(2):  # level and noise depend on each other, so the second pass improves both
+        for same_runs, others, own_noise in zip(runs.by_configuration, others_by_configuration, noise, strict=True):
+            if len(others):
+                excess[same_runs] = runs.levels[same_runs] - healthy_level(runs.levels[others], own_noise)
+        for number, others in enumerate(others_by_configuration):
+            noise_runs = others if len(others) >= _MIN_OWN_NOISE_RUNS else all_others
+            noise[number] = healthy_spread(excess[noise_runs], noise[number])
+    return excess, noise
 
 
 def _first_noise(levels_by_configuration: Sequence[Values]) -> float:

@@ -51,7 +51,7 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
         crossed = flows > 0
         if np.count_nonzero(crossed) < 2:
             continue
-        mean, variance = np.zeros(len(flows)), np.zeros(len(flows))
+        mean, variance = np.zeros(len(flows)), np.zeros(len(flows))  # of the evidence, by part
         for class_number in np.unique(classes[is_informative]):
             members = is_informative & (classes == class_number)
             crossing = count_per_part(columns, members.astype(np.float64))
@@ -59,6 +59,7 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
             comparable = np.where(has_peers, crossing, 0.0)
             mean += means[class_number] * comparable
             variance += variances[class_number] * comparable
+        # A score is the evidence, less the log numbers of parts and of hypotheses.
         limit = SUSPECT_SCORE + np.log(np.count_nonzero(crossed)) + np.log(len(LEVELS))
         powers.append(
             kind_power(

@@ -61,13 +61,17 @@ class Search:
     def run(self) -> Explanation:
         """Measures until no question is open or the rounds are used up.
 
+        The order of the rounds: the first answer or all pairs, hubs, and the open questions.
+
         Raises:
             BusbwError: A round could not be measured, or no flow can be measured.
         """
         cluster = self.measurer.cluster
         planner = RoundPlanner(cluster, self.seed)
         hub_rounds = planner.hub_rounds()
-        limit = self.max_rounds or 2 * first_answer_rounds(cluster) + len(hub_rounds)
+        limit = self.max_rounds
+        if limit is None:
+            limit = 2 * first_answer_rounds(cluster) + len(hub_rounds)
         planned = first_rounds(planner)
         if self.measures_all_pairs:
             planned += all_pair_rounds(planner)
@@ -77,8 +81,9 @@ class Search:
         self._measure(planned, limit)
         self._require_round()
         self._reject_silence()
-        collides = not self.measures_all_pairs and self.explain().peers.may_collide_at_full_load
+        collides = False
         if not self.measures_all_pairs:
+            collides = self.explain().peers.may_collide_at_full_load
             self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
         # The rounds with hubs follow the first answer, so that its rounds are left for flows between nodes.
         self._measure(hub_rounds, self._limit_at_half(limit))

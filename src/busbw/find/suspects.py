@@ -82,13 +82,14 @@ def separating_rounds(
         if half_of_pairs:
             rounds += _pair_rounds(planner, half_of_pairs, turn, load)
     if kinds & {"nic", "numa", "node", "gpu"}:
-        next_turn = WITHIN_LEAVES_TURNS + 2 * turn
+        next_turn = WITHIN_LEAVES_TURNS + 2 * turn  # the first rounds and earlier calls have used the turns before it
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
         rounds += planner.one_way_rounds(next_turn + 1)
         rounds += [_partner_round(planner, questions, 2 * turn + step) for step in range(2)]
     repeated_pairs = _slow_across_flows(observed, explanation)
     if len(repeated_pairs) and (turn < _REPEATS or "uplink" in kinds):
         rounds.append(planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE, repeated_pairs))
+    # In a small cluster, flows within a rail have too few partners to separate any suspects.
     is_small = len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES
     if kinds & {"uplink", "leaf", "rail"} or (kinds and is_small):
         rounds += [planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
@@ -175,12 +176,13 @@ def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], t
         first_nic[lane, nodes] = nics[first_positions]
     pairs: list[tuple[int, int]] = []
     for left, right in list(node_pairs)[:_MAX_PAIRS]:
-        ends_by_lane = np.roll(first_nic[:, [left, right]], -turn, axis=0)
-        for left_nic, right_nic in ends_by_lane.tolist():
+        nics_by_lane = np.roll(first_nic[:, [left, right]], -turn, axis=0)  # each turn begins with another lane
+        for left_nic, right_nic in nics_by_lane.tolist():
             if UNKNOWN in (left_nic, right_nic):
                 continue
             pairs.append((left_nic, right_nic))
-            if planner.leaf_lanes > 1 and cluster.nic_leaf[left_nic] != cluster.nic_leaf[right_nic]:
+            is_between_leaves = cluster.nic_leaf[left_nic] != cluster.nic_leaf[right_nic]
+            if planner.leaf_lanes > 1 and is_between_leaves:
                 break  # a second flow of the pair would use the same uplinks, and could collide with the first one
     one_way = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     both = np.concatenate([one_way, one_way[:, ::-1]])

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces import format as layout
-from busbw.traces.alignment import Alignment, CallSequence, align_sequences
+from busbw.traces.alignment import Alignment, CallSequence, Indices, align_sequences
 from busbw.traces.format import ROOTED, TRANSFERS, Function
 from busbw.units import count_text, names_text, size_text
 
 if TYPE_CHECKING:
     from busbw.traces.model import RankTrace, Trace
-
-Indices = NDArray[np.intp]
 
 _MAX_NAMES = 8
 """Maximum number of ranks or transfers that a problem lists."""

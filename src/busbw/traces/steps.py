@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from busbw.traces.alignment import Indices, Signatures
 from busbw.traces.format import TRANSFERS, Function, Operations
-
-Indices = NDArray[np.intp]
-Signatures = NDArray[np.uint64]
 
 _ANCHOR_LENGTHS = (1, 4, 16, 64)
 """Lengths of sequences of operations. The distance between equal sequences suggests a period."""

@@ -35,21 +35,19 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
     """
     trace, clocks, calls, groups = prepared.trace, prepared.clocks, prepared.calls, prepared.groups
     duration_us = _duration_us(calls)
+    clock_error_ns = 0.0 if clocks.error_ns is None else clocks.error_ns
     rows = summarize_rows(prepared, duration_us)
-    arrivals = measure_arrivals(prepared.matched, calls, clock_error_ns=clocks.error_ns or 0)
+    arrivals = measure_arrivals(prepared.matched, calls, clock_error_ns=clock_error_ns)
     ranks, alone_us = measure_ranks(calls, groups, arrivals, duration_us)
     nodes = nodes_of_ranks(trace, system)
-    groups = tuple(
-        _complete_group(group, group_alone_us, trace, nodes)
-        for group, group_alone_us in zip(groups, alone_us, strict=True)
-    )
-    estimates: dict[int, Estimate] = {}
+    groups = tuple(_complete_group(*pair, trace, nodes) for pair in zip(groups, alone_us, strict=True))
+    estimates: dict[int, Estimate] = {}  # by index of the row
     for index, row in enumerate(rows):
         if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes)):
             estimates[index] = estimate
     rows = tuple(_with_estimate(row, estimates.get(index)) for index, row in enumerate(rows))
     findings = [
-        *find_late_ranks(ranks, duration_us, prepared.period, (clocks.error_ns or 0) / 1e3),
+        *find_late_ranks(ranks, duration_us, prepared.period, clock_error_ns / 1e3),
         *find_slow_communicators(prepared, rows, duration_us),
     ]
     analysis = TraceAnalysis(
@@ -57,7 +55,7 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         size=trace.size,
         recorded_ranks=len(trace.ranks),
         hosts=_distinct(rank.host for rank in trace.ranks),
-        libraries=_distinct(rank.nccl_version and f"NCCL {rank.nccl_version}" for rank in trace.ranks),
+        libraries=_distinct(f"NCCL {rank.nccl_version}" for rank in trace.ranks if rank.nccl_version),
         producers=_distinct(rank.producer for rank in trace.ranks),
         operations=sum(len(rank.operations) for rank in trace.ranks),
         period=prepared.period,
@@ -86,6 +84,7 @@ def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow
 
 
 def _distinct(texts: Iterator[str]) -> tuple[str, ...]:
+    """Returns the texts without empty and repeated ones."""
     return tuple(dict.fromkeys(filter(None, texts)))
 
 

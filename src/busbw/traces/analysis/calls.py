@@ -190,7 +190,7 @@ def _list_rank_calls(
         np.minimum.at(call_start_ns, call_of[exchanged], start_ns[exchanged])
         np.maximum.at(call_end_ns, call_of[exchanged], end_ns[exchanged])
     durations_ns = call_end_ns - call_start_ns
-    if rank.device_clock == DeviceClock.DURATION:
+    if rank.device_clock == DeviceClock.DURATION:  # start and end have served only for the duration
         for unknown in (start_ns, call_start_ns, call_end_ns):
             unknown[:] = np.nan
     function = operations["function"][is_leader].astype(np.int64)

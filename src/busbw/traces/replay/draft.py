@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from busbw.traces.alignment import Indices
 from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, REDUCING, ROOTED, TRANSFERS, Flag, Function, Operations
-from busbw.traces.matching import Indices
 from busbw.traces.model import RankTrace, Trace
 from busbw.traces.replay.step import Bounds, SelectedStep, device_times
 from busbw.units import count_text

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from busbw.errors import UsageError
+from busbw.traces.alignment import Indices
+from busbw.traces.clocks import Times
 from busbw.traces.format import DeviceClock
-from busbw.traces.matching import Indices, MatchedOperations
+from busbw.traces.matching import MatchedOperations
 from busbw.traces.model import RankTrace, Trace
 from busbw.traces.steps import Steps
 from busbw.units import count_text
 
-Times = NDArray[np.int64]
 Bounds = tuple[int, int]
 """Index of the first operation of a rank in the step, and index of its first operation after the step."""
 
