@@ -135,7 +135,9 @@ class RankBuilder:
     @property
     def operations(self) -> Operations:
         """The operations so far, to read and change. No call may be added while the result is in use."""
-        return np.frombuffer(self._records, dtype=layout.OPERATION) if self._operations is None else self._operations
+        if self._operations is None:
+            return np.frombuffer(self._records, dtype=layout.OPERATION)
+        return self._operations
 
     @operations.setter
     def operations(self, operations: Operations) -> None:
@@ -154,11 +156,10 @@ class RankBuilder:
         self._sequences = array("q", self.sequences[selection].tobytes())
 
     def start_at_first_time(self, offset_ns: int = 0) -> None:
-        """Makes the times of the host clock relative to the first time, and sets `start_ns` to its Unix time.
+        """Makes the times of the host clock relative, with the first time as 1. Sets `start_ns` to the Unix time of 0.
 
         Args:
-            offset_ns: Unix time of 0 on the clock of the source. If the sum with the first time is no plausible Unix
-                time, `start_ns` becomes 0 (unknown).
+            offset_ns: Unix time of 0 on the clock of the source. Without a plausible result, `start_ns` is 0.
         """
         operations = self.operations
         names = ["enqueue_ns"]

@@ -59,25 +59,25 @@ def match_calls(
             continue
         is_aligned = all(calls.ranks[rank].is_aligned for rank in one.ranks)
         row = _values(rows, call_matrix, -1).max(axis=1)
-        start, end, duration = (
+        start_ns, end_ns, duration_ns = (
             _values(column, call_matrix, np.nan) for column in (calls.start_ns, calls.end_ns, calls.duration_ns)
         )
-        is_whole = len(one.ranks) == trace.communicators[one.communicator].size
-        is_complete: Mask = np.full(len(duration), is_whole) & ~np.isnan(duration).any(axis=1)
+        are_all_recorded = len(one.ranks) == trace.communicators[one.communicator].size
+        is_complete: Mask = ~np.isnan(duration_ns).any(axis=1) & are_all_recorded
         if one.function in SYNCHRONIZING:
-            transfer = np.fmin.reduce(duration, axis=1)
+            transfer_ns = np.fmin.reduce(duration_ns, axis=1)  # the duration on the last rank
         else:
             # A rank may end before the others have started, so only all ranks together show the transfer.
             is_complete &= is_aligned
-            transfer = np.where(is_complete, end.max(axis=1) - start.max(axis=1), np.nan)
+            transfer_ns = np.where(is_complete, end_ns.max(axis=1) - start_ns.max(axis=1), np.nan)
         yield MatchedCalls(
             communicator=one.communicator,
             function=int(one.function),
             ranks=one.ranks,
             calls=call_matrix,
             row=row,
-            start_ns=start,
-            transfer_ns=transfer,
+            start_ns=start_ns,
+            transfer_ns=transfer_ns,
             is_complete=is_complete,
             is_aligned=is_aligned,
         )
@@ -85,7 +85,9 @@ def match_calls(
 
 def _values(values: Values | Indices, numbers: NDArray[np.integer], missing: float) -> Any:
     """Returns the values with these numbers, and `missing` for negative numbers."""
-    return np.where(numbers >= 0, values[numbers], missing) if len(values) else np.full(numbers.shape, missing)
+    if not len(values):
+        return np.full(numbers.shape, missing)
+    return np.where(numbers >= 0, values[numbers], missing)
 
 
 def transfers_by_row(matched: Sequence[MatchedCalls]) -> dict[int, tuple[float, bool]]:
@@ -131,6 +133,7 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
     less the median gap of the other ranks. A gap is the time since the last communication of a rank, by its own clock.
     """
     step_count = max(len(one.analyzed) for one in calls.ranks)
+    # For each rank: intervals in which the rank waits, and in which it delays the others.
     waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
     late: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
     gaps = np.concatenate([_gaps(calls.start_ns[one.span], calls.end_ns[one.span]) for one in calls.ranks])
@@ -138,14 +141,15 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
         chosen = one.is_complete & (one.row >= 0) & ~np.isnan(one.start_ns).any(axis=1)
         if not one.is_aligned or one.function not in SYNCHRONIZING or len(one.ranks) < 2 or not chosen.any():
             continue
-        start, call_matrix = one.start_ns[chosen], one.calls[chosen]
+        start_ns, call_matrix = one.start_ns[chosen], one.calls[chosen]
         steps = calls.step[call_matrix]
-        latest, last = start.max(axis=1), start.argmax(axis=1)
-        own_late = _own_lateness(start, gaps[call_matrix], clock_error_ns)
+        latest_ns, last = start_ns.max(axis=1), start_ns.argmax(axis=1)
+        own_late_ns = _own_lateness(start_ns, gaps[call_matrix], clock_error_ns)
         for column, rank in enumerate(one.ranks):
-            waits[rank].append((start[:, column], latest, steps[:, column]))
-            is_last = (last == column) & ((own_late > 0) | np.isnan(own_late))
-            late[rank].append((latest[is_last] - own_late[is_last], latest[is_last], steps[is_last, column]))
+            waits[rank].append((start_ns[:, column], latest_ns, steps[:, column]))
+            is_late = (last == column) & ((own_late_ns > 0) | np.isnan(own_late_ns))  # NaN: perhaps late
+            own_latest_ns = latest_ns[is_late]
+            late[rank].append((own_latest_ns - own_late_ns[is_late], own_latest_ns, steps[is_late, column]))
     return Arrivals(
         waiting_ns=np.stack([_per_step(waits[rank], step_count) for rank in range(len(calls.ranks))]),
         late_ns=np.stack([_per_step(late[rank], step_count) for rank in range(len(calls.ranks))]),

@@ -102,18 +102,23 @@ class _RankReader:
             times = {"enqueue_ns": _nanoseconds(event["ts"]), "thread": self._rank.thread(event.get("tid"))}
             self._add(arguments, identity, times, is_call=True)
         elif category in ("kernel", "Kernel") and (is_described or "nccl" in str(event.get("name")).lower()):
-            start_ns = _nanoseconds(event["ts"])
-            end_ns = start_ns + _nanoseconds(event["dur"])
-            grid = arguments.get("grid")  # NCCL starts one block per channel
-            channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
-            stream = self._rank.stream(str(arguments.get("stream", event.get("tid"))))
-            # Further kernels of an operation have the "External id" of the kernel before them.
-            is_continued = identity != _NO_ID and bool(self._kernels[0]) and self._kernels[0][-1] == identity
-            for column, value in zip(self._kernels, (identity, start_ns, end_ns, stream, channels), strict=True):
-                column.append(value)
-            if is_described and not is_continued:
-                times = {"device_start_ns": start_ns, "device_end_ns": end_ns}
-                self._add(arguments, identity, times, is_call=False)
+            self._read_kernel(event, arguments, identity, is_described=is_described)
+
+    def _read_kernel(
+        self, event: dict[str, Any], arguments: dict[str, Any], identity: int, *, is_described: bool
+    ) -> None:
+        start_ns = _nanoseconds(event["ts"])
+        end_ns = start_ns + _nanoseconds(event["dur"])
+        grid = arguments.get("grid")  # NCCL starts one block per channel
+        channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
+        stream = self._rank.stream(str(arguments.get("stream", event.get("tid"))))
+        # Further kernels of an operation have the "External id" of the kernel before them.
+        is_continued = identity != _NO_ID and bool(self._kernels[0]) and self._kernels[0][-1] == identity
+        for column, value in zip(self._kernels, (identity, start_ns, end_ns, stream, channels), strict=True):
+            column.append(value)
+        if is_described and not is_continued:
+            times = {"device_start_ns": start_ns, "device_end_ns": end_ns}
+            self._add(arguments, identity, times, is_call=False)
 
     def _add(self, arguments: dict[str, Any], identity: int, fields: dict[str, int], *, is_call: bool) -> None:
         """Adds the operation of an event, with these fields of its `Call`. `identity`: the "External id"."""
@@ -169,6 +174,8 @@ class _RankReader:
         order = np.argsort(kernel_ids, kind="stable")
         distinct_ids, firsts = np.unique(kernel_ids[order], return_index=True)
         if len(distinct_ids):
+            max_channels = np.maximum.reduceat(channels[order], firsts)
+            are_channels_known = (max_channels > 0) & (max_channels < layout.UNKNOWN_BYTE)
             positions = np.minimum(np.searchsorted(distinct_ids, ids), len(distinct_ids) - 1)
             has_kernel = (distinct_ids[positions] == ids) & (ids != _NO_ID)
             self._rank.device_clock = DeviceClock.HOST
@@ -176,12 +183,9 @@ class _RankReader:
                 ("device_start_ns", np.minimum.reduceat(starts[order], firsts)),
                 ("device_end_ns", np.maximum.reduceat(ends[order], firsts)),
                 ("stream", streams[order][firsts]),
-                ("channels", np.maximum.reduceat(channels[order], firsts)),
+                ("channels", np.where(are_channels_known, max_channels, layout.UNKNOWN_BYTE)),
             ):
-                known = values[positions[has_kernel]]
-                if field == "channels":
-                    known = np.where((known > 0) & (known < layout.UNKNOWN_BYTE), known, layout.UNKNOWN_BYTE)
-                operations[field][has_kernel] = known
+                operations[field][has_kernel] = values[positions[has_kernel]]
             count = int(np.count_nonzero(~np.isin(kernel_ids, ids)))
             self._builder.add_problem("{count} kernels of NCCL have no call (coalesced calls or CUDA graphs)", count)
         # A kernel also describes its call. This description is used only if the call itself was not recorded.
