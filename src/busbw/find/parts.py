@@ -132,12 +132,12 @@ def node_pair_numbers(paths: FlowPaths) -> Indices:
 
 def _node_pair(paths: FlowPaths, direction: Direction) -> Columns:
     """Pairs of nodes. `send` is the direction from the node with the lower number."""
-    is_sent = {
+    has_direction = {
         "both": paths.is_network,
         "send": paths.source_node < paths.target_node,
         "receive": paths.target_node < paths.source_node,
     }
-    return _masked(paths.is_network & is_sent[direction], node_pair_numbers(paths))
+    return _masked(has_direction[direction], node_pair_numbers(paths))
 
 
 def _gpu_pair(paths: FlowPaths) -> Columns:
@@ -149,7 +149,13 @@ def _gpu_pair(paths: FlowPaths) -> Columns:
     return _masked(is_between_gpus, lower * int(paths.cluster.node_gpus.max()) + local)
 
 
+def _node_with_inside(paths: FlowPaths) -> Columns:
+    """Nodes, also for flows within the node."""
+    return paths.source_node, np.where(paths.is_network, paths.target_node, UNKNOWN)
+
+
 def _leaf(paths: FlowPaths) -> Columns:
+    """Leaves that several NICs share, also for flows within the leaf."""
     source, target = paths.shared_leaves
     return source, np.where(paths.is_across, target, UNKNOWN)
 
@@ -162,6 +168,7 @@ def _shared_port(paths: FlowPaths) -> Columns:
     columns: list[Indices] = []
     for nic in (paths.source_nic, paths.target_nic):
         is_known = nic != UNKNOWN
+        # More columns than NICs, because `other` can exceed the last NIC.
         is_active = np.zeros((rounds, len(cluster.nics) + max_node_nics + 1), dtype=bool)
         is_active[paths.round_number[is_known], nic[is_known]] = True
         first_of_node = _values_at(nic, cluster.first_nic[cluster.nic_node])
@@ -181,7 +188,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("nvlink", "send", lambda paths: (paths.sending_hub,), needs_hub=True),
     Family("nvlink", "receive", lambda paths: (paths.receiving_hub,), needs_hub=True),
     Family("nvlink", "both", lambda paths: (paths.sending_hub, paths.receiving_hub), needs_hub=True),
-    Family("nvlink", "both", lambda paths: _masked(~paths.is_network, *paths.ends)),
+    Family("nvlink", "both", lambda paths: _masked(~paths.is_network, *paths.ends)),  # all links of a GPU
     Family("nic", "send", lambda paths: (paths.source_nic,)),
     Family("nic", "receive", lambda paths: (paths.target_nic,)),
     Family("nic", "both", lambda paths: (paths.source_nic, paths.target_nic)),
@@ -190,11 +197,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("node", "send", lambda paths: _masked(paths.is_network, paths.source_node)),
     Family("node", "receive", lambda paths: _masked(paths.is_network, paths.target_node)),
     Family("node", "both", lambda paths: _masked(paths.is_network, paths.source_node, paths.target_node)),
-    Family(
-        "node",
-        "both",
-        lambda paths: (paths.source_node, np.where(paths.is_network, paths.target_node, UNKNOWN)),
-    ),
+    Family("node", "both", _node_with_inside),
     Family("pair", "send", lambda paths: _node_pair(paths, "send")),
     Family("pair", "receive", lambda paths: _node_pair(paths, "receive")),
     Family("pair", "both", lambda paths: _node_pair(paths, "both")),
@@ -208,6 +211,7 @@ FAMILIES: tuple[Family, ...] = (
 _FAMILY_NUMBERS = {
     (one.kind, one.is_between, one.needs_hub, one.direction): number for number, one in enumerate(FAMILIES)
 }
+"""Position of each family in `FAMILIES`. Of both families of nodes in both directions, the one with inside flows."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Calls of each rank: the operations that ran, with their size, their device times and their step."""
+"""Calls of each rank: the operations that ran, with their size, their device times and their step.
+
+The point-to-point operations of one NCCL group on one communicator are one call, an exchange. Its first operation, the
+leader, represents the call.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +18,7 @@ from busbw.traces.model import RankTrace, Trace
 from busbw.traces.steps import Steps
 
 EXCHANGE = 13
-"""Function number of a call that consists of the point-to-point operations of one group on one communicator."""
+"""Function number of an exchange, which no `Function` has."""
 UNKNOWN_SIZE = -1
 _MAX_STEP_RATIO = 1.5
 """Maximum ratio of numbers or durations of the same steps on two ranks.
@@ -186,7 +190,8 @@ def _list_rank_calls(
 
     start_ns, end_ns = times
     call_start_ns, call_end_ns = start_ns[is_leader], end_ns[is_leader]
-    with np.errstate(invalid="ignore"):  # NaN stays NaN: one unknown time makes the time of the call unknown
+    # An exchange lasts from its first start to its last end. NaN if the time of one of its operations is unknown.
+    with np.errstate(invalid="ignore"):
         np.minimum.at(call_start_ns, call_of[exchanged], start_ns[exchanged])
         np.maximum.at(call_end_ns, call_of[exchanged], end_ns[exchanged])
     durations_ns = call_end_ns - call_start_ns
@@ -222,14 +227,11 @@ def _list_rank_calls(
 
 
 def _find_leaders(operations: Operations, exchanged: Indices) -> Indices:
-    """Returns the first operation of the call of each operation.
-
-    A call is one operation, or all operations in `exchanged` with the same communicator and group.
-    """
+    """Returns the leader of the call of each operation. `exchanged`: the operations of exchanges."""
     leaders = np.arange(len(operations))
-    keys = operations["communicator"][exchanged].astype(np.int64) << 32 | operations["group"][exchanged]
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    leaders[exchanged] = exchanged[first[inverse]]
+    exchanges = operations["communicator"][exchanged].astype(np.int64) << 32 | operations["group"][exchanged]
+    _, first, exchange_numbers = np.unique(exchanges, return_index=True, return_inverse=True)
+    leaders[exchanged] = exchanged[first[exchange_numbers]]
     return leaders
 
 
