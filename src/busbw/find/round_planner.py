@@ -37,7 +37,7 @@ class RoundPlanner:
         """NICs of each lane by leaf."""
         leaves_and_lanes = np.unique(np.stack([cluster.nic_leaf, cluster.lanes], axis=1), axis=0)
         lanes_by_leaf = np.unique(leaves_and_lanes[:, 0], return_counts=True)[1]
-        self.leaf_lanes = int(lanes_by_leaf.max(initial=1))
+        self.max_leaf_lanes = int(lanes_by_leaf.max(initial=1))
         """Maximum number of lanes on one leaf."""
 
     def inside(self) -> list[Round]:
@@ -112,7 +112,7 @@ class RoundPlanner:
         for step in range(lane_count):
             groups = self._lane_groups[(step + turn) % lane_count]
             # On a leaf of several lanes, `thin` keeps the first lane. Lanes with their own leaves are all kept.
-            lane_turn = turn * (lane_count // self.leaf_lanes) + step // self.leaf_lanes
+            lane_turn = turn * (lane_count // self.max_leaf_lanes) + step // self.max_leaf_lanes
             pairs.append(light_matching(groups, lane_turn, max_flows))
         thinned = self.thin(join_pairs(pairs), max_flows)
         return self.network_round(Load.SPARSE if max_flows == 1 else load, thinned, turn)

@@ -182,7 +182,7 @@ def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], t
                 continue
             pairs.append((left_nic, right_nic))
             is_between_leaves = cluster.nic_leaf[left_nic] != cluster.nic_leaf[right_nic]
-            if planner.leaf_lanes > 1 and is_between_leaves:
+            if planner.max_leaf_lanes > 1 and is_between_leaves:
                 break  # a second flow of the pair would use the same uplinks, and could collide with the first one
     one_way = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     both = np.concatenate([one_way, one_way[:, ::-1]])

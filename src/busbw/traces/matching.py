@@ -73,7 +73,7 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
     operations = rank.operations
     functions = operations["function"][indices]
     functions[functions == Function.RECV] = Function.SEND
-    # Recordings of frameworks name an operation all_to_all even if each rank sends a different count.
+    # The count of an alltoall is ignored, because recordings of frameworks use this name even if counts differ.
     signatures = np.where(functions == Function.ALLTOALL, 0, operations["count"][indices]).astype(np.uint64)
     for values in (
         functions,
@@ -82,6 +82,7 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
         operations["flags"][indices] & np.uint8(layout.Flag.CAPTURED),
         np.where(np.isin(functions, ROOTED), operations["peer"][indices], -1).astype(np.uint32),
     ):
+        # A step of a hash: different values are very unlikely to have equal signatures.
         signatures = (signatures ^ values.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         signatures ^= signatures >> np.uint64(29)
     enqueue_ns = operations["enqueue_ns"][indices].astype(np.int64)

@@ -39,17 +39,36 @@ def write_trace(trace: Trace, directory: Path) -> None:
         raise BusbwError(problem, remedy="pass a writable directory") from error
 
 
+def _record(dtype: np.dtype[np.void], **fields: object) -> bytes:
+    """Returns a record of this type with these fields. The other fields are 0."""
+    record = np.zeros((), dtype)
+    for name, value in fields.items():
+        record[name] = value
+    return record.tobytes()
+
+
 def _header(trace: Trace, rank: RankTrace, record_count: int) -> bytes:
-    header = np.zeros((), layout.HEADER)
-    header["magic"], header["version"], header["header_bytes"] = layout.MAGIC, layout.VERSION, layout.HEADER_BYTES
-    header["record_count"], header["lost_count"] = record_count, rank.lost_count
-    header["start_realtime_ns"] = rank.start_ns
-    header["pid"], header["rank"], header["size"] = rank.pid or 0, rank.rank, trace.size
+    nccl_version = 0  # unknown
     if match := re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", rank.nccl_version):
-        header["nccl_version"] = int(match[1]) * 10000 + int(match[2]) * 100 + int(match[3])
-    header["device_clock"], header["is_closed"] = rank.device_clock, 1
-    header["host"], header["producer"] = rank.host.encode(), rank.producer.encode()
-    return header.tobytes().ljust(layout.HEADER_BYTES, b"\0")
+        nccl_version = int(match[1]) * 10000 + int(match[2]) * 100 + int(match[3])
+    header = _record(
+        layout.HEADER,
+        magic=layout.MAGIC,
+        version=layout.VERSION,
+        header_bytes=layout.HEADER_BYTES,
+        record_count=record_count,
+        lost_count=rank.lost_count,
+        start_realtime_ns=rank.start_ns,
+        pid=rank.pid or 0,
+        rank=rank.rank,
+        size=trace.size,
+        nccl_version=nccl_version,
+        device_clock=rank.device_clock,
+        is_closed=1,
+        host=rank.host.encode(),
+        producer=rank.producer.encode(),
+    )
+    return header.ljust(layout.HEADER_BYTES, b"\0")
 
 
 def _declarations(trace: Trace, rank: RankTrace) -> bytes:
@@ -57,18 +76,33 @@ def _declarations(trace: Trace, rank: RankTrace) -> bytes:
     parts = []
     for index, own_rank in rank.own_rank_by_communicator.items():
         communicator = trace.communicators[index]
-        record = np.zeros((), layout.COMMUNICATOR)
-        record["kind"], record["has_id"], record["communicator"] = layout.Kind.COMMUNICATOR, 1, index
-        record["rank"], record["size"], record["nodes"] = own_rank, communicator.size, -1
-        record["id"], record["name"] = _communicator_id(communicator), communicator.name.encode()[:40]
-        parts.append(record.tobytes())
+        parts.append(
+            _record(
+                layout.COMMUNICATOR,
+                kind=layout.Kind.COMMUNICATOR,
+                has_id=1,
+                communicator=index,
+                rank=own_rank,
+                size=communicator.size,
+                nodes=-1,
+                id=_communicator_id(communicator),
+                name=communicator.name.encode(),
+            )
+        )
         members = [-1 if member is None else member for member in communicator.members]
         for first in range(0, len(members), _MEMBERS_PER_RECORD):
             chunk = members[first : first + _MEMBERS_PER_RECORD]
-            record = np.zeros((), layout.MEMBERS)
-            record["kind"], record["count"], record["communicator"] = layout.Kind.MEMBERS, len(chunk), index
-            record["first"], record["members"][: len(chunk)] = first, chunk
-            parts.append(record.tobytes())
+            padded = [*chunk, *[0] * (_MEMBERS_PER_RECORD - len(chunk))]
+            parts.append(
+                _record(
+                    layout.MEMBERS,
+                    kind=layout.Kind.MEMBERS,
+                    count=len(chunk),
+                    communicator=index,
+                    first=first,
+                    members=padded,
+                )
+            )
     return b"".join(parts)
 
 

@@ -20,7 +20,7 @@ from busbw.traces.importers.torch_operations import (
     group_index,
     is_operation,
     list_calls,
-    parse_ranks,
+    parse_numbers,
     read_groups,
 )
 
@@ -134,8 +134,8 @@ class _RankReader:
         peer = int(arguments.get("Rank", -1))
         if peer < 0 and (other := arguments.get("Dst Rank", arguments.get("Src Rank"))) in members:
             peer = members.index(other)
-        input_splits, has_inputs = parse_ranks(arguments.get("In split size", "[]"))
-        output_splits, has_outputs = parse_ranks(arguments.get("Out split size", "[]"))
+        input_splits, has_inputs = parse_numbers(arguments.get("In split size", "[]"))
+        output_splits, has_outputs = parse_numbers(arguments.get("Out split size", "[]"))
         are_splits_known = has_inputs and has_outputs
         operation = TorchOperation(
             name=str(arguments["Collective name"]),
@@ -158,7 +158,7 @@ class _RankReader:
 
     def _members(self, arguments: dict[str, Any], name: str, size: int) -> list[int]:
         """Returns the ranks of a process group. Empty if unknown: the profiler cuts a list after 30 ranks."""
-        listed, is_complete = parse_ranks(arguments.get("Process Group Ranks"))
+        listed, is_complete = parse_numbers(arguments.get("Process Group Ranks"))
         start, stride = arguments.get("Global rank start"), arguments.get("Global rank stride")
         progression: list[int] = []
         if isinstance(start, int) and isinstance(stride, int) and stride > 0 and 0 < size <= MAX_RANKS:

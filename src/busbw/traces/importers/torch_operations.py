@@ -58,13 +58,8 @@ class TorchOperation(NamedTuple):
     are_splits_known: bool = True
 
 
-def datatype_number(name: object) -> int:
-    """Returns NCCL's number of an element type of PyTorch."""
-    return _DATATYPES.get(str(name).lower().removeprefix("torch."), layout.UNKNOWN_BYTE)
-
-
-def parse_ranks(value: object) -> tuple[list[int], bool]:
-    """Returns the numbers of a list or of its text, and True if none is left out ("...")."""
+def parse_numbers(value: object) -> tuple[list[int], bool]:
+    """Returns the numbers of a list or of its text, and True if the list is complete: without "..." in it."""
     if isinstance(value, str):
         return [int(text) for text in _NUMBERS.findall(value[:_MAX_LIST_LENGTH])], "..." not in value
     if isinstance(value, list) and all(isinstance(item, int) for item in value):
@@ -81,7 +76,7 @@ def read_groups(description: object) -> dict[str, list[int]]:
         named = ((group.get("pg_name"), group) for group in description if isinstance(group, dict))
     groups = {}
     for name, group in named:
-        members, is_complete = parse_ranks(group.get("ranks") if isinstance(group, dict) else None)
+        members, is_complete = parse_numbers(group.get("ranks") if isinstance(group, dict) else None)
         if members and is_complete:
             groups[str(name)] = members
     return groups
@@ -125,7 +120,8 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
             "{count} collectives with unequal sizes are counted by the broadcasts or reductions in them"
         )
         return []
-    base = base._replace(datatype=datatype_number(operation.datatype))
+    datatype = operation.datatype.lower().removeprefix("torch.")
+    base = base._replace(datatype=_DATATYPES.get(datatype, layout.UNKNOWN_BYTE))
     if function == Function.ALLTOALL:
         has_unequal_splits = len({*operation.input_splits, *operation.output_splits}) > 1
         has_splits_of_one_side = bool(operation.input_splits) != bool(operation.output_splits)
