@@ -110,6 +110,7 @@ def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Val
     speed_curves: dict[Hashable, list[tuple[int, float]]] = {}
     for (series, size), median in medians.items():
         speed_curves.setdefault(series, []).append((size, size / np.exp(median)))
+    # A series without a plateau is judged at all sizes.
     plateau_starts = {series: find_plateau_start(curve) or 0 for series, curve in speed_curves.items()}
     plateau = {(series, size): median for (series, size), median in medians.items() if size >= plateau_starts[series]}
     relative = np.full(len(runs), np.nan)
@@ -184,9 +185,9 @@ class RunSearch:
 
 
 def find_slow_nodes(runs: GroupRuns) -> RunSearch:
-    """Returns a small set of slow nodes that explains the slow runs, found greedily as by `explain`.
+    """Returns a small set of slow nodes that explains the slow runs, found greedily as in `busbw.find.explanation`.
 
-    Each round examines the node with the highest score. A score is the log of a likelihood ratio, less the log of the
+    Each pass examines the node with the highest score. A score is the log of a likelihood ratio, less the log of the
     number of nodes. In a healthy cluster, any node reaches the score -log(p) with a probability of at most p.
     """
     min_suspect_score, min_finding_score = -np.log(_FALSE_SUSPICION), -np.log(FALSE_ACCUSATION)
@@ -227,7 +228,7 @@ def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
     """Returns the evidence of the runs of a node for each hypothesis about this node.
 
     Rows:
-        `_ALSO_ALONE`: The node can be slow in all of its runs, also in runs of this node alone.
+        `_ALSO_ALONE`: The node can be slow in all of its runs, even in runs of this node alone.
         `_ONLY_WITH_OTHERS`: The node can be slow only in runs with other nodes.
 
     Columns:

@@ -90,14 +90,14 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
                 " after a rank sent to itself"
             )
     lost, missing = int(header["lost_count"]), reserved - len(records)
-    incomplete = _count_incomplete(records)
+    empty = _count_empty(records)
     if lost:
         reason = "because of the size limit, a full disk or a slow one"
         builder.add_problem(f"{name}: {count_text(lost, 'operation')} could not be recorded, {reason}")
     elif missing:
         builder.add_problem(f"{name} is truncated: it has {len(records):,} of {count_text(reserved, 'record')}")
-    elif incomplete:
-        builder.add_problem(f"{name}: {count_text(incomplete, 'record')} without content left out")
+    elif empty:
+        builder.add_problem(f"{name}: {count_text(empty, 'record')} without content left out")
     if not header["is_closed"]:
         builder.add_problem(f"{name} was not closed: its process was killed, or still runs")
     return ProcessFile(
@@ -107,7 +107,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
         operations=operations,
         first_unmatched=_find_first_unmatched(records, is_valid, list(communicators)),
         # A lost operation may have a reserved record, so both numbers can count it.
-        lost_count=max(lost, missing + incomplete) + invalid,
+        lost_count=max(lost, missing + empty) + invalid,
     )
 
 
@@ -196,12 +196,15 @@ def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], decl
     return int(np.count_nonzero(is_valid[: missing[0]]))
 
 
-def _count_incomplete(records: Operations) -> int:
-    """Returns the number of empty records before other records. A killed process leaves empty records at the end."""
-    complete = np.flatnonzero(records["kind"] != layout.Kind.NONE)
-    if not len(complete):
+def _count_empty(records: Operations) -> int:
+    """Returns the number of empty records before other records.
+
+    Empty records at the end do not count, because a killed process leaves such records.
+    """
+    written = np.flatnonzero(records["kind"] != layout.Kind.NONE)
+    if not len(written):
         return 0
-    return int(complete[-1]) + 1 - len(complete)
+    return int(written[-1]) + 1 - len(written)
 
 
 def _clear_invalid_fields(builder: TraceBuilder, name: str, header: np.void, operations: Operations) -> None:
