@@ -4,8 +4,8 @@ VENV := .venv/bin
 # The environment has cmake and ninja as wheels if the machine lacks them.
 export PATH := $(CURDIR)/$(VENV):$(PATH)
 JOBS ?= $(shell nproc)
-CPP := $(shell git ls-files -- 'common/*.[ch]pp' 'engine/*.[ch]pp' 'engine/*.cu' 'engine/*.cuh' 'fastpath/*.[ch]pp' \
-       'fastpath/*.cu' 'fastpath/*.cuh' 'profiler/*.[ch]pp' 'tests/common/*.[ch]pp' 'tests/engine/*.[ch]pp' 'tests/fastpath/*.[ch]pp' 'tests/profiler/*.[ch]pp')
+CPP_FOLDERS := common engine fastpath profiler tests/common tests/engine tests/fastpath tests/profiler
+CPP := $(shell git ls-files -- $(CPP_FOLDERS) | grep -E '[.]([ch]pp|cuh?)$$')
 
 .PHONY: help run gpu check test lint format docs bench wheel install-test gpu-test image-test kube-test
 

@@ -1,7 +1,7 @@
 # Fake libraries that the tests of the engine load instead of real ones.
 
-# Adds the library `name` from a source in tests/engine/fakes. ARGN: macros that select its behavior. The tests have its
-# path in the macro BUSBW_<NAME>.
+# Adds the library `name` from a source in tests/engine/fakes. ARGN: macros that select its behavior, which the
+# source explains. The tests have the path of the library in the macro BUSBW_<NAME>.
 function(busbw_add_fake name source)
   add_library(${name} MODULE ${PROJECT_SOURCE_DIR}/tests/engine/fakes/${source})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/engine)
