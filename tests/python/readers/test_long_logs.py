@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from busbw.logs import Figure, Log, Row, Table
 from busbw.readers.tables import stored_tables
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import TableChunk
-from busbw.readers.tables.plain_rows import PlainRow, PlainRows
+from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
 from busbw.readers.tables.stored_tables import StoredTables
 from busbw.terminal import log_lines
 
@@ -82,7 +83,7 @@ def test_rows_are_read_only_if_they_are_used(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "log.txt"
     path.write_text(TABLE * 3)
     log = in_file(path)
-    monkeypatch.setattr(PlainRow, "row", lambda *_: pytest.fail("a row was made"))
+    monkeypatch.setattr(PlainColumns, "rows", lambda *_: pytest.fail("a row was made"))
     assert log.row_count == 3 * 31
     assert [table.first_line for table in log.tables] == [1, 35, 69]
 
@@ -94,13 +95,13 @@ def test_a_comparison_reads_each_row_once(tmp_path: Path, monkeypatch: pytest.Mo
     path.write_text(TABLE.replace(COLUMNS, devices + COLUMNS) * 3)
     log = in_file(path)
     made: list[int] = []
-    make_row = PlainRow.row
+    make_rows = PlainColumns.rows
 
-    def make_and_count(self: PlainRow, *arguments: Any) -> Row:
-        made.append(self.line)
-        return make_row(self, *arguments)
+    def make_and_count(self: PlainColumns, *arguments: Any) -> Iterator[Row]:
+        made.extend(self.lines)
+        return make_rows(self, *arguments)
 
-    monkeypatch.setattr(PlainRow, "row", make_and_count)
+    monkeypatch.setattr(PlainColumns, "rows", make_and_count)
     compare_logs(log, log)
     assert len(made) == 2 * 3 * 31
 

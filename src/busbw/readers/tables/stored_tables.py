@@ -12,7 +12,7 @@ import msgspec
 
 from busbw.logs import Row, Table
 from busbw.readers.tables.events import TableChunk
-from busbw.readers.tables.plain_rows import PlainRow, PlainRows
+from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
 from busbw.sequences import Block, ItemFile, LazySequence, SequenceOnDemand, StoredSequence
 
 _MAX_ROWS = 20_000
@@ -23,22 +23,32 @@ _BLOCKS_IN_MEMORY = 4
 """Number of blocks that stay in memory. If several processes wrote the log, tables of adjacent blocks take turns."""
 
 
+class _StoredPlainRows(msgspec.Struct, array_like=True):
+    collective: str | None
+    ranks: int | None
+    count: int
+    columns: msgspec.Raw
+    """Encoded `PlainColumns`. They are decoded when they are needed."""
+
+
 class _StoredTable(msgspec.Struct, array_like=True):
     table: Table
     """The table without its rows."""
     row_blocks: list[Block]
     """Blocks of the rows. Empty if the rows are plain."""
-    plain_rows: msgspec.Raw
-    """Encoded `PlainRows.content`. It is decoded when the rows are needed."""
-    plain_row_count: int
+    plain_rows: _StoredPlainRows | None
 
 
-_NO_PLAIN_ROWS = PlainRows(None, None, ())
-_PLAIN_ROWS_DECODER = msgspec.msgpack.Decoder(tuple[str | None, int | None, list[PlainRow]])
+_COLUMNS_DECODER = msgspec.msgpack.Decoder(PlainColumns)
 
 
-def _make_plain_rows(stored: _StoredTable) -> tuple[Row, ...]:
-    return tuple(PlainRows(*_PLAIN_ROWS_DECODER.decode(stored.plain_rows)))
+def _store_plain_rows(rows: PlainRows) -> _StoredPlainRows:
+    columns = msgspec.Raw(msgspec.msgpack.encode(rows.columns))
+    return _StoredPlainRows(rows.collective, rows.ranks, len(rows), columns)
+
+
+def _load_plain_rows(stored: _StoredPlainRows) -> PlainRows:
+    return PlainRows(stored.collective, stored.ranks, stored.count, lambda: _COLUMNS_DECODER.decode(stored.columns))
 
 
 class StoredTables(LazySequence[Table]):
@@ -73,7 +83,7 @@ class StoredTables(LazySequence[Table]):
             self._first_lines.append(first_line)
             self._written_numbers.append(0)
             if chunk.is_last and isinstance(chunk.table.rows, PlainRows):  # the whole table
-                self._write(position, chunk.table, [], chunk.table.rows)
+                self._write(position, chunk.table, [], _store_plain_rows(chunk.table.rows))
                 return
             rows = StoredSequence(Row, self._file)
         rows.extend(chunk.table.rows)
@@ -95,12 +105,11 @@ class StoredTables(LazySequence[Table]):
         self._order = array("q", map(self._written_numbers.__getitem__, positions))
 
     def _write(
-        self, position: int, table: Table, row_blocks: list[Block], plain_rows: PlainRows = _NO_PLAIN_ROWS
+        self, position: int, table: Table, row_blocks: list[Block], plain_rows: _StoredPlainRows | None = None
     ) -> None:
         self._written_numbers[position] = self._written_count
         self._written_count += 1
-        encoded_rows = msgspec.Raw(msgspec.msgpack.encode(plain_rows.content))
-        stored = _StoredTable(msgspec.structs.replace(table, rows=()), row_blocks, encoded_rows, len(plain_rows))
+        stored = _StoredTable(msgspec.structs.replace(table, rows=()), row_blocks, plain_rows)
         encoded = msgspec.msgpack.encode(stored)
         self._unwritten.append(msgspec.Raw(encoded))
         self._unwritten_bytes += len(encoded)
@@ -128,8 +137,8 @@ class StoredTables(LazySequence[Table]):
         return msgspec.structs.replace(stored.table, rows=self._rows_of(stored))
 
     def _rows_of(self, stored: _StoredTable) -> Sequence[Row]:
-        if not stored.row_blocks:
-            return SequenceOnDemand(stored.plain_row_count, lambda: _make_plain_rows(stored))
+        if stored.plain_rows:
+            return _load_plain_rows(stored.plain_rows)
         rows = StoredSequence(Row, self._file, stored.row_blocks)
         return rows if len(rows) > _MAX_ROWS else SequenceOnDemand(len(rows), lambda: tuple(rows))
 
