@@ -15,7 +15,8 @@ from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact
 from busbw.judge import judge
 from busbw.logs import Figure, Log, Row, Table
-from busbw.readers.tables import stored_tables
+from busbw.readers import text
+from busbw.readers.tables import assembly, stored_tables
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import TableChunk
 from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
@@ -121,6 +122,22 @@ def test_a_table_is_stored_compactly_if_all_its_rows_are_plain(change: str, is_p
     (table,) = readers.read(path).tables
     assert chunk.table.rows == table.rows
     assert [row.line for row in table.rows] == [line for line in range(3, 10) if line != 6 or change != " x"]
+
+
+def test_a_long_table_has_plain_and_other_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(text, "_MAX_BLOCK_ROWS", 5)
+    monkeypatch.setattr(stored_tables, "_MAX_ROWS", 20)
+    path = tmp_path / "log.txt"
+    not_checked = ROW.replace(" 0\n", " N/A\n")
+    path.write_text(HEAD + COLUMNS + ROW * 13 + not_checked + ROW * 21)
+    chunks = [event.table.rows for event in readers.stream(path) if isinstance(event, TableChunk)]
+    assert [isinstance(rows, PlainRows) for rows in chunks] == [True, False, True, True]
+    rows, expected = in_file(path).tables[0].rows, readers.read(path).tables[0].rows
+    assert not isinstance(rows, tuple)
+    assert tuple(rows) == expected
+    assert [rows[index] for index in range(-35, 35)] == [expected[index] for index in range(-35, 35)]
+    assert rows[8:22] == expected[8:22]
 
 
 def test_rows_with_many_samples_are_stored_earlier() -> None:
