@@ -1,7 +1,7 @@
 """Converts printed rows to `logs.Row` after inference.py has determined the collective, the ranks and the time unit."""
 
-from itertools import repeat
-from operator import add, lt
+from itertools import chain, repeat
+from operator import lt
 from typing import Literal
 
 from busbw.collectives import collectives
@@ -67,8 +67,9 @@ class RowBuilder:
 
     def columns(self, block: RowBlock) -> PlainColumns:
         """Returns the rows of a block as columns."""
-        out_of_place, in_place = block.out_of_place.figures.busbws_gbps, block.in_place.figures.busbws_gbps
-        self.busbw_sum = sum(map(add, out_of_place, in_place), start=self.busbw_sum)
+        busbws_by_row = zip(block.out_of_place.figures.busbws_gbps, block.in_place.figures.busbws_gbps, strict=True)
+        for busbw in chain.from_iterable(busbws_by_row):
+            self.busbw_sum += busbw  # unlike sum(), it rounds as for single rows
         self.busbw_half_steps += 0.01 * len(block.lines)  # two figures with a half step of 0.005
         self.busbw_count += 2 * len(block.lines)
         return block.columns(self._next_cycles(block) if self._may_have_passes else [0] * len(block.lines))
