@@ -5,7 +5,8 @@ A configuration is the rows that differ only in size and pass. A point is one si
 
 import statistics
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import lt
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from busbw.comparability import circumstances
 from busbw.expect import NetworkNics, hosts_of
 from busbw.late_ranks import LateRank, late_ranks
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
+from busbw.readers.tables.plain_rows import FigureColumns, PlainRows
 from busbw.units import bandwidth_gbps, count_text, names_text, transfer_time_us
 
 _MAX_CONTRADICTION = 0.03
@@ -146,6 +148,8 @@ def table_key(table: Table) -> str:
 
 def series_of_table(table: Table) -> list[Series]:
     """Returns the series of all configurations of a table. Its rows may be too long for memory."""
+    if isinstance(table.rows, PlainRows) and (series := _series_of_columns(table, table.rows)):
+        return [series]
     builders: dict[tuple[object, ...], _SeriesBuilder] = {}
     for row in table.rows:
         configuration = row.configuration
@@ -154,6 +158,37 @@ def series_of_table(table: Table) -> list[Series]:
             builder = builders[configuration] = _SeriesBuilder(table, row)
         builder.add(row)
     return [builder.series() for builder in builders.values()]
+
+
+def _series_of_columns(table: Table, rows: PlainRows) -> Series | None:
+    """Returns the series of plain rows. None if they have several configurations or passes, or a contradiction."""
+    columns = rows.columns
+    sizes_bytes = columns.sizes_bytes
+    has_one_configuration = all(len(set(column)) == 1 for column in (columns.dtypes, columns.redops, columns.roots))
+    if not has_one_configuration or sizes_bytes[0] <= 0 or not all(map(lt, sizes_bytes, sizes_bytes[1:])):
+        return None
+    first_row = next(columns.rows(rows.collective, rows.ranks))
+    factors = _Factors.of(table, first_row)
+    in_place, out_of_place = columns.in_place, columns.out_of_place
+    if not (factors.agree(sizes_bytes, in_place) and factors.agree(sizes_bytes, out_of_place)):
+        return None
+    points: list[SeriesPoint] = []
+    for size_bytes, *values in zip(
+        sizes_bytes,
+        in_place.times_us,
+        in_place.busbws_gbps,
+        out_of_place.times_us,
+        out_of_place.busbws_gbps,
+        strict=True,
+    ):
+        in_place_us, in_place_gbps, out_of_place_us, out_of_place_gbps = values
+        points += (
+            SeriesPoint(size_bytes=size_bytes, placement="in_place", time_us=in_place_us, busbw_gbps=in_place_gbps),
+            SeriesPoint(
+                size_bytes=size_bytes, placement="out_of_place", time_us=out_of_place_us, busbw_gbps=out_of_place_gbps
+            ),
+        )
+    return Series(table=table, row=first_row, points=tuple(points), figures=len(points))
 
 
 def replace_means_by_medians(series: Series) -> Series | None:
@@ -233,6 +268,23 @@ class _Factors(NamedTuple):
                 f"{self.ranks} ranks"
             )
         return None
+
+    def agree(self, sizes_bytes: Sequence[int], figures: FigureColumns) -> bool:
+        """True if all rows have a time, and certainly none has a contradiction."""
+        if min(figures.times_us) <= 0:
+            return False
+        for size_bytes, time_us, algbw_gbps, busbw_gbps in zip(
+            sizes_bytes, figures.times_us, figures.algbws_gbps, figures.busbws_gbps, strict=True
+        ):
+            rate_gbps = algbw_gbps if self.algbw is None else size_bytes * self.algbw / time_us / 1e3
+            if abs(rate_gbps - algbw_gbps) > _MAX_CONTRADICTION * algbw_gbps + _ROUNDING_GBPS:
+                return False
+            if self.ratio and (
+                abs(algbw_gbps * self.ratio - busbw_gbps)
+                > _MAX_CONTRADICTION * busbw_gbps + _ROUNDING_GBPS + _ROUNDING_GBPS * self.ratio
+            ):
+                return False
+        return True
 
 
 class _SeriesBuilder:

@@ -6,7 +6,7 @@ field, so the lines of an entry are joined. cut_lines.py joins lines that were c
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from busbw.readers.cut_lines import CutRule
 
@@ -29,21 +29,23 @@ class LineStream:
         numbered_lines = _split_at_carriage_returns(lines)
         self._lines = _join_entries(cut_rule.join(numbered_lines) if cut_rule else numbered_lines)
         self._ahead: deque[tuple[int, bytes]] = deque()
-        self._shown_count = 0
-        """Number of lines in `_ahead` that `look_ahead` has returned."""
+        self._taken_count = self._shown_count = 0
+        """Number of lines that `next` has returned, and that it or `look_ahead` has returned."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yields each line with its number."""
-        yield from self._drain_ahead()
-        for numbered_line in self._lines:
-            yield numbered_line
-            if self._ahead:
-                yield from self._drain_ahead()
+        """Returns the iterator over the lines with their numbers."""
+        return self
 
-    def _drain_ahead(self) -> Iterator[tuple[int, bytes]]:
-        while self._ahead:
-            self._shown_count = max(0, self._shown_count - 1)
-            yield self._ahead.popleft()
+    def __next__(self) -> tuple[int, bytes]:
+        """Returns the next line with its number."""
+        numbered_line = self._ahead.popleft() if self._ahead else next(self._lines)
+        self._taken_count += 1
+        return numbered_line
+
+    def put_back(self, lines: Sequence[tuple[int, bytes]]) -> None:
+        """Makes the last lines that `next` has returned the next ones again."""
+        self._ahead.extendleft(reversed(lines))
+        self._taken_count -= len(lines)
 
     def look_ahead(self) -> list[str]:
         """Returns the lines that follow, up to a bound, except those that it returned before."""
@@ -54,8 +56,9 @@ class LineStream:
                 break
             self._ahead.append(numbered_line)
             byte_count += len(numbered_line[1])
-        lines = [line.decode("utf-8", errors="replace") for _, line in list(self._ahead)[self._shown_count :]]
-        self._shown_count = len(self._ahead)
+        first_new = max(0, self._shown_count - self._taken_count)
+        lines = [line.decode("utf-8", errors="replace") for _, line in list(self._ahead)[first_new:]]
+        self._shown_count = self._taken_count + len(self._ahead)
         return lines
 
 
@@ -96,6 +99,9 @@ def _join_entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, byt
     entry: list[tuple[int, bytes]] = []
     depth = byte_count = 0
     for number, line in lines:
+        if not entry and b"{" not in line:  # the most frequent case
+            yield number, line
+            continue
         text = line.strip()
         if text == b"{":  # an outer object is no entry
             yield from entry

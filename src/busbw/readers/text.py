@@ -8,6 +8,7 @@ the open tables are kept in memory.
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -23,21 +24,22 @@ from busbw.readers.plain_tables import PlainTable
 from busbw.readers.published import MAX_HEADER_ROWS, begins_with_size, find_header, read_grid
 from busbw.readers.row_wrapper import RowWrapper, find_row_wrapper
 from busbw.readers.source import LogSource
-from busbw.readers.tables import fast_rows, headers, layouts
+from busbw.readers.tables import headers, layouts
 from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, is_value, parse_integer
+from busbw.readers.tables.row_blocks import ROW_ENDS, RowBlock, parse_block
+from busbw.readers.tables.split_rows import WORD_COUNT, SplitRow, has_row_form
 from busbw.readers.tables.unrelated_lines import is_unrelated
 from busbw.readers.unwrapping import CleanLine, Unwrapper
 from busbw.units import count_text
 
 _MAX_WRITERS = 1024
 """Number of writers with their own assembler. The lines of further ones go to the assembler of lines without prefix."""
-_CHECK_INTERVAL = 1024
-"""Number of lines between checks for a full chunk."""
+_MAX_BLOCK_ROWS = 256
 _NO_PREFIX = "\0"
-"""Prefix that no line has. It disables the fast row check."""
+"""Prefix that no line has. No row follows it without cleaning."""
 _MAX_SINGLETONS = 10_000
 """Maximum number of singletons, tables of one rank, that are collected for a note."""
 _CUT_REASON = "the file ends here; its last figure may be cut"
@@ -80,22 +82,31 @@ def stream_lines(
     """Reads lines from any source, like `stream`. Cut lines are joined by the rule."""
     line_stream = LineStream(lines, cut_rule)
     reader = _TextReader(source, claims, line_stream)
+    blocks = _BlockReader(line_stream)
     singletons: list[Table] = []
     prefix, wrapper, assembler = reader.prefix, reader.wrapper, reader.assembler
     for number, line in line_stream:
         whole_text = line.decode("utf-8", errors="replace")
         text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
         text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
-        words = text_after_prefix.split()
         # Most lines of a long log are clean rows of the writer of the last row. They need no cleaning.
-        is_clean_row = len(words) == fast_rows.WORD_COUNT and _is_clean_row(text_after_prefix, words)
-        if is_clean_row and text.isascii() and text[-1] == "\n" and assembler.add_fast_row(number, text, words):
-            if number % _CHECK_INTERVAL == 0 and assembler.is_full:
-                yield from assembler.yield_chunk()
-            continue
-        if words and words[0][0] == "#" and reader.is_plain_remark(text_after_prefix, words):
+        if text_after_prefix.endswith(ROW_ENDS) and assembler.accepts_split_rows:
+            block = blocks.read(number, text, prefix, wrapper)
+            if block is not None:
+                assembler.add_block(block)
+                if assembler.is_full:
+                    yield from assembler.yield_chunk()
+                continue
+        if text_after_prefix.lstrip()[:1] == "#" and reader.is_plain_remark(text_after_prefix):
             events = reader.read_plain_remark(number, text_after_prefix)
         else:
+            words = text_after_prefix.split()
+            is_clean_row = len(words) == WORD_COUNT and _is_clean_row(text_after_prefix, words)
+            if is_clean_row and text.isascii() and text[-1] == "\n" and assembler.accepts_split_rows:
+                assembler.add_split_row(SplitRow(number, text, words))
+                if assembler.is_full:
+                    yield from assembler.yield_chunk()
+                continue
             events = reader.read_line(number, whole_text)
         for event in events:
             _collect_singleton(event, singletons)
@@ -121,6 +132,45 @@ class _Line(NamedTuple):
     """True if the file ends without a line end after this line."""
 
 
+class _BlockReader:
+    """Reads consecutive rows of one writer as a block."""
+
+    def __init__(self, lines: LineStream) -> None:
+        self._lines = lines
+        self._max_rows = _MAX_BLOCK_ROWS
+        """Bound for the next block. It adapts to the number of rows between lines that are no rows of a block."""
+
+    def read(self, number: int, text: str, prefix: str, wrapper: RowWrapper | None) -> RowBlock | None:
+        """Reads a line and as many of the lines that follow as possible. None if the line is no row of a block.
+
+        Args:
+            number: Number of the line.
+            text: The line without its wrapper.
+            prefix: Prefix of the line after its wrapper, and of the lines that may follow.
+            wrapper: Wrapper of the line, and of the lines that may follow.
+        """
+        if not prefix.isascii() or parse_block([number], [text], prefix) is None:
+            return None
+        taken: list[tuple[int, bytes]] = []
+        texts = [text]
+        for numbered_line in self._lines:
+            taken.append(numbered_line)
+            whole_text = numbered_line[1].decode("utf-8", errors="replace")
+            text = wrapper.remove_from(whole_text) if wrapper else whole_text
+            if len(texts) == self._max_rows or not (text.startswith(prefix) and text.endswith(ROW_ENDS)):
+                self._lines.put_back([taken.pop()])
+                break
+            texts.append(text)
+        numbers = [number, *(line_number for line_number, _ in taken)]
+        while (block := parse_block(numbers, texts, prefix)) is None:
+            middle = len(numbers) // 2
+            self._lines.put_back(taken[middle - 1 :])
+            del numbers[middle:], texts[middle:], taken[middle - 1 :]
+            self._max_rows = middle
+        self._max_rows = min(2 * self._max_rows, _MAX_BLOCK_ROWS)
+        return block
+
+
 class _TextReader:
     """Cleans and classifies the lines of one log."""
 
@@ -132,7 +182,7 @@ class _TextReader:
         self._context = DocumentContext()
         self._assemblers: dict[str, TableAssembler] = {}
         self.prefix = ""
-        """Text before the last row. Only a line with the same prefix can be a row for the fast parser."""
+        """Text before the last row. Only a line with the same prefix can be a row of 13 words without cleaning."""
         self.wrapper: RowWrapper | None = None
         """Wrapper of the last row, around the prefix. None if the last line that `read_line` processed is no row, or
         if this row and the row before have no common wrapper."""
@@ -201,17 +251,12 @@ class _TextReader:
         """Processes a line for which `is_plain_remark` is true. It belongs to the process that wrote the last row."""
         return self._read_remark(number, text.strip(), self.assembler)
 
-    def is_plain_remark(self, text: str, words: list[str]) -> bool:
+    def is_plain_remark(self, text: str) -> bool:
         """True if a line that begins with '#' needs no cleaning, contains no row, and names no columns."""
-        has_clean_form = text.isascii() and not any(map(text.__contains__, _CLEANING_MARKS))
-        may_be_row = words[0][1:2].isdigit() or not _TYPES.isdisjoint(words)
-        is_wrapped = self._unwrapper.has_text_after_lines
         is_other_table_open = not self._grids.is_idle or bool(self._plain_tables)
-        return (
-            has_clean_form
-            and not (may_be_row or "algbw" in text)
-            and not (is_wrapped or is_other_table_open or self.assembler.is_waiting)
-        )
+        return not (
+            is_other_table_open or self._unwrapper.has_text_after_lines or self.assembler.is_waiting
+        ) and _has_plain_form(text)
 
     def _read_clean_line(self, line: _Line) -> Iterator[Event]:
         """Processes a cleaned line: a row, a part of a broken row, or a remark."""
@@ -223,7 +268,7 @@ class _TextReader:
         is_library_line = "CCL " in body and cleaning.is_library_line(body)
         if is_library_line and "CCL version" not in body:
             return
-        if self._add_fast_row(line, words):
+        if self._add_split_row(line, words):
             if self.assembler.is_full:
                 yield from self.assembler.yield_chunk()
             return
@@ -244,13 +289,14 @@ class _TextReader:
     def _refuse(self, line: _Line, reason: str) -> Refusal:
         return self._assembler_for(line.writer).make_refusal(line.number, line.text, reason)
 
-    def _add_fast_row(self, line: _Line, words: list[str]) -> bool:
-        """Adds a row for the fast parser. Returns false if the line is no such row."""
-        if len(words) != fast_rows.WORD_COUNT or line.is_cut or not _is_clean_row(line.body, words):
+    def _add_split_row(self, line: _Line, words: list[str]) -> bool:
+        """Adds a row that needs no parsing yet. Returns false if the line is no such row."""
+        if len(words) != WORD_COUNT or line.is_cut or not _is_clean_row(line.body, words):
             return False
         assembler = self._assembler_for(line.writer)
-        is_added = line.body.isascii() and assembler.add_fast_row(line.number, line.text, words)
+        is_added = line.body.isascii() and assembler.accepts_split_rows
         if is_added:
+            assembler.add_split_row(SplitRow(line.number, line.text, words))
             self._remember_row(assembler, line, line.body)
         return is_added
 
@@ -305,7 +351,7 @@ class _TextReader:
         """Adds a row to the table of its writer. `row_text` is the line from the size column on."""
         assembler = self._assembler_for(line.writer)
         words = cleaning.without_inner_tags(cleaning.without_library_lines(row_text)).split()
-        has_all_words = assembler.has_header or len(words) >= fast_rows.WORD_COUNT
+        has_all_words = assembler.has_header or len(words) >= WORD_COUNT
         if line.is_cut and not (has_all_words and _is_complete_line(words)):
             yield self._refuse(line, _CUT_REASON)
             return
@@ -369,9 +415,18 @@ class _TextReader:
             yield from plain_table.end()
 
 
+@lru_cache(maxsize=1024)  # a long log repeats most lines of its headers
+def _has_plain_form(text: str) -> bool:
+    """True if a line that begins with '#' needs no cleaning, contains no row, and names no columns."""
+    words = text.split()
+    has_clean_form = text.isascii() and not any(map(text.__contains__, _CLEANING_MARKS))
+    may_be_row = words[0][1:2].isdigit() or not _TYPES.isdisjoint(words)
+    return has_clean_form and not may_be_row and "algbw" not in text
+
+
 def _is_clean_row(text: str, words: list[str]) -> bool:
-    """True if 13 words are a row for the fast parser, and their text has no tags of other writers."""
-    return fast_rows.is_fast_row(words) and "[" not in text
+    """True if 13 words are a row, and their text has no tags of other writers."""
+    return has_row_form(words) and "[" not in text
 
 
 def _is_complete_line(words: list[str]) -> bool:

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact
 from busbw.judge import judge
 from busbw.logs import Figure, Log, Row, Table
-from busbw.readers.tables import stored_tables
+from busbw.readers import text
+from busbw.readers.tables import assembly, stored_tables
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import TableChunk
-from busbw.readers.tables.plain_rows import PlainRow, PlainRows
+from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
 from busbw.readers.tables.stored_tables import StoredTables
 from busbw.terminal import log_lines
 
@@ -82,7 +84,7 @@ def test_rows_are_read_only_if_they_are_used(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "log.txt"
     path.write_text(TABLE * 3)
     log = in_file(path)
-    monkeypatch.setattr(PlainRow, "row", lambda *_: pytest.fail("a row was made"))
+    monkeypatch.setattr(PlainColumns, "rows", lambda *_: pytest.fail("a row was made"))
     assert log.row_count == 3 * 31
     assert [table.first_line for table in log.tables] == [1, 35, 69]
 
@@ -94,13 +96,13 @@ def test_a_comparison_reads_each_row_once(tmp_path: Path, monkeypatch: pytest.Mo
     path.write_text(TABLE.replace(COLUMNS, devices + COLUMNS) * 3)
     log = in_file(path)
     made: list[int] = []
-    make_row = PlainRow.row
+    make_rows = PlainColumns.rows
 
-    def make_and_count(self: PlainRow, *arguments: Any) -> Row:
-        made.append(self.line)
-        return make_row(self, *arguments)
+    def make_and_count(self: PlainColumns, *arguments: Any) -> Iterator[Row]:
+        made.extend(self.lines)
+        return make_rows(self, *arguments)
 
-    monkeypatch.setattr(PlainRow, "row", make_and_count)
+    monkeypatch.setattr(PlainColumns, "rows", make_and_count)
     compare_logs(log, log)
     assert len(made) == 2 * 3 * 31
 
@@ -120,6 +122,22 @@ def test_a_table_is_stored_compactly_if_all_its_rows_are_plain(change: str, is_p
     (table,) = readers.read(path).tables
     assert chunk.table.rows == table.rows
     assert [row.line for row in table.rows] == [line for line in range(3, 10) if line != 6 or change != " x"]
+
+
+def test_a_long_table_has_plain_and_other_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(text, "_MAX_BLOCK_ROWS", 5)
+    monkeypatch.setattr(stored_tables, "_MAX_ROWS", 20)
+    path = tmp_path / "log.txt"
+    not_checked = ROW.replace(" 0\n", " N/A\n")
+    path.write_text(HEAD + COLUMNS + ROW * 13 + not_checked + ROW * 21)
+    chunks = [event.table.rows for event in readers.stream(path) if isinstance(event, TableChunk)]
+    assert [isinstance(rows, PlainRows) for rows in chunks] == [True, False, True, True]
+    rows, expected = in_file(path).tables[0].rows, readers.read(path).tables[0].rows
+    assert not isinstance(rows, tuple)
+    assert tuple(rows) == expected
+    assert [rows[index] for index in range(-35, 35)] == [expected[index] for index in range(-35, 35)]
+    assert rows[8:22] == expected[8:22]
 
 
 def test_rows_with_many_samples_are_stored_earlier() -> None:

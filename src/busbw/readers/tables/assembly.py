@@ -11,9 +11,8 @@ from busbw.logs import Refusal, Table
 from busbw.readers.tables import headers
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
-from busbw.readers.tables.fast_rows import SplitLine
 from busbw.readers.tables.headers import TableFacts
-from busbw.readers.tables.inference import Entry, TableInference, are_descending
+from busbw.readers.tables.inference import Entry, TableInference, are_descending, single_rows
 from busbw.readers.tables.layouts import (
     BOTH,
     ColumnLayout,
@@ -25,6 +24,8 @@ from busbw.readers.tables.layouts import (
 )
 from busbw.readers.tables.plain_rows import join_rows
 from busbw.readers.tables.quantities import DTYPES
+from busbw.readers.tables.row_blocks import RowBlock
+from busbw.readers.tables.split_rows import SplitRow
 from busbw.units import count_text
 
 _MAX_CONTINUATIONS = 40
@@ -56,8 +57,9 @@ class TableAssembler:
         self._inference: TableInference | None = None
         self._entries: list[Entry] = []
         """Rows that are not interpreted yet."""
+        self._block_rows = 0
+        """Number of rows of the blocks among them."""
         self._pending: _PartialRow | None = None
-        self._accepts_fast_rows = False
         self._has_rows = False
         self._last_row: RawRow | None = None
         """Row on the last line."""
@@ -88,19 +90,37 @@ class TableAssembler:
         """True if the next line can neither complete nor refuse an earlier row."""
         return self._pending is None and self._last_row is None
 
-    def add_fast_row(self, line: int, text: str, words: list[str]) -> bool:
-        """Adds a row of 13 words without parsing it. Returns false if the table does not accept such rows."""
-        if not self._accepts_fast_rows:
-            return False
-        self._entries.append(SplitLine(line, text, words))
+    @property
+    def accepts_split_rows(self) -> bool:
+        """True if a row of 13 words can only be a row of the open table, so that it need not be parsed yet."""
+        facts = self._facts
+        return (
+            facts is not None
+            and (self._has_rows or facts.has_header)
+            and not facts.has_footer
+            and facts.columns.is_classic
+            and not facts.group_ranks
+            and facts.named_placements in (None, BOTH)
+            and self._pending is None
+        )
+
+    def add_split_row(self, row: SplitRow) -> None:
+        """Adds a row without parsing it."""
+        self._entries.append(row)
         self._last_row = None
         self._has_rows = True
-        return True
+
+    def add_block(self, block: RowBlock) -> None:
+        """Adds consecutive rows of the fast parser."""
+        self._entries.append(block)
+        self._block_rows += len(block.lines)
+        self._last_row = None
+        self._has_rows = True
 
     @property
     def is_full(self) -> bool:
         """True if enough rows for a chunk are waiting."""
-        return len(self._entries) >= CHUNK_ROWS
+        return max(self._block_rows, len(self._entries)) >= CHUNK_ROWS
 
     def yield_chunk(self) -> Iterator[Event]:
         """Yields the rows so far as a chunk of the open table."""
@@ -127,14 +147,6 @@ class TableAssembler:
                 "nccl-tests' order, out of place first"
             ]
         yield from self._add_or_refuse(line, text, words)
-        facts = self._facts
-        self._accepts_fast_rows = (
-            self._has_rows
-            and self._pending is None
-            and facts is not None
-            and facts.columns.is_classic
-            and not facts.group_ranks
-        )
         if self.is_full:
             yield from self._yield_chunk(is_last=False)
 
@@ -196,10 +208,10 @@ class TableAssembler:
             return
         if not headers.is_units_line(text) and not (headers.begins_columns(text) and are_descending(entries, facts)):
             return
-        self._entries, self._has_rows = [], False
-        for entry in entries:
+        self._entries, self._block_rows, self._has_rows = [], 0, False
+        for row in single_rows(entries):
             yield self.make_refusal(
-                entry.line, entry.text, "it stands above its header: the log is newest first; sort it by time"
+                row.line, row.text, "it stands above its header: the log is newest first; sort it by time"
             )
 
     def add_header_line(self, line: int, text: str) -> bool:
@@ -210,7 +222,6 @@ class TableAssembler:
             self._context.apply_to(facts)
         if not headers.parse_header_line(text, facts):
             return False
-        self._accepts_fast_rows = False
         caption = self._context.caption
         if facts.columns.backends and len(caption) == len(facts.columns.backends):
             facts.columns = facts.columns._replace(backends=caption)
@@ -224,7 +235,6 @@ class TableAssembler:
 
     def end_table(self) -> Iterator[Event]:
         """Ends the open table and yields its rest."""
-        self._accepts_fast_rows = False
         if self._pending:
             yield from self._refuse_pending()
         facts = self._facts
@@ -233,7 +243,7 @@ class TableAssembler:
         if self._facts is not None:
             self._last_columns = self._facts.columns
         self._facts = self._inference = None
-        self._entries = []
+        self._entries, self._block_rows = [], 0
         self._has_rows = False
 
     def _begin(self, line: int) -> None:
@@ -284,7 +294,7 @@ class TableAssembler:
         assert facts is not None
         self._inference = self._inference or TableInference(facts, self._claims.collective, self._source)
         rows, refused = self._inference.infer_rows(self._entries)
-        self._entries = []
+        self._entries, self._block_rows = [], 0
         for refusal in refused:
             yield self.make_refusal(refusal.line, refusal.text, refusal.reason)
         warnings = [

@@ -3,20 +3,22 @@
 The factor is busbw / algbw, which all rows of a table share. assembly.py and flat.py pass the rows of each table.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
 from busbw.collectives import bandwidth_ratio
 from busbw.logs import Refusal, Row
-from busbw.readers.tables import arithmetic, fast_rows
+from busbw.readers.tables import arithmetic
 from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.identity import TableIdentity, identify
 from busbw.readers.tables.layouts import NotARowError, RawRow, parse_row
-from busbw.readers.tables.plain_rows import PlainRow
+from busbw.readers.tables.plain_rows import PlainColumns
 from busbw.readers.tables.quantities import NOT_FINITE, half_step, is_number
+from busbw.readers.tables.row_blocks import RowBlock
 from busbw.readers.tables.rows import RowBuilder
+from busbw.readers.tables.split_rows import SplitRow
 from busbw.units import count_text
 
 _MAX_CONTRADICTING_SHARE = 0.2
@@ -28,8 +30,10 @@ _MIN_DESCENDING_ROWS = 3
 _SAMPLE_ROWS = 2
 """Number of rows with precise figures that decide about a table first."""
 
-Entry = RawRow | fast_rows.SplitLine
-"""A row to interpret: parsed, or a candidate for the fast parser."""
+SingleRow = RawRow | SplitRow
+"""A row to interpret, with its line number and its text."""
+Entry = SingleRow | RowBlock
+"""A row or several."""
 _NumberedRow = tuple[RawRow, tuple[PlacementNumbers, ...]]
 """A row with the numbers of each placement."""
 
@@ -48,7 +52,7 @@ class TableInference:
         self._row_builder: RowBuilder | None = None
         self._may_have_passes = True
 
-    def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row | PlainRow], list[Refusal]]:
+    def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row | PlainColumns], list[Refusal]]:
         """Returns the valid rows and the refused ones.
 
         In a longer chunk a few precise rows decide about the table first, which is faster. If a row is then refused or
@@ -58,7 +62,7 @@ class TableInference:
             return self._build_rows(entries, self._row_builder)
         self._may_have_passes = not are_descending(entries, self.facts)
         settings = dict(self.facts.settings)
-        if len(entries) > 4 * _SAMPLE_ROWS:
+        if sum(map(_count_rows, entries)) > 4 * _SAMPLE_ROWS:
             builder = self._infer_facts(_select_precise_rows(entries))
             rows, refused = self._build_rows(entries, builder)
             if not refused and self.identity.ranks is not None:
@@ -96,22 +100,26 @@ class TableInference:
             )
         return warnings
 
-    def _build_rows(self, entries: Sequence[Entry], builder: RowBuilder) -> tuple[list[Row | PlainRow], list[Refusal]]:
+    def _build_rows(
+        self, entries: Sequence[Entry], builder: RowBuilder
+    ) -> tuple[list[Row | PlainColumns], list[Refusal]]:
         """Returns the rows that agree with the inferred facts, and the refused ones."""
-        rows: list[Row | PlainRow] = []
+        rows: list[Row | PlainColumns] = []
         refused: list[Refusal] = []
-        may_be_fast = self._interpretation == Interpretation() and builder.accepts_fast_rows
+        may_be_fast = self._interpretation == Interpretation() and builder.accepts_blocks
         factor = self._factor.middle if self._factor else None
-        for entry in entries:
-            if may_be_fast and isinstance(entry, fast_rows.SplitLine):
-                words = entry.words
-                size = int(words[0])
-                if (figures := fast_rows.parse_figures(size, words, factor)) is not None:
-                    rows.append(builder.fast_row(entry.line, size, words, *figures))
-                    continue
-                # Otherwise the full parser decides.
+        remaining = list(reversed(entries))
+        while remaining:
+            entry = remaining.pop()
+            if isinstance(entry, RowBlock):
+                if may_be_fast and entry.agrees(factor):
+                    rows.append(builder.columns(entry))
+                else:  # the full parser decides about the rows that do not agree
+                    has_parts = may_be_fast and len(entry.lines) > 1
+                    remaining += reversed(entry.halves() if has_parts else entry.raw_rows())
+                continue
             try:
-                raw = _parse_entry(entry, self.facts)
+                raw = _parse_row(entry, self.facts)
             except NotARowError as error:
                 refused.append(Refusal(line=entry.line, text=entry.text, reason=str(error)))
                 continue
@@ -163,9 +171,9 @@ class TableInference:
     def _parse_numbers(self, entries: Sequence[Entry]) -> list[_NumberedRow]:
         """Parses the rows and their figures. Omits those that are no valid rows."""
         numbered_rows: list[_NumberedRow] = []
-        for entry in entries:
+        for row in single_rows(entries):
             try:
-                raw = _parse_entry(entry, self.facts)
+                raw = _parse_row(row, self.facts)
             except NotARowError:
                 continue
             numbered_rows.append((raw, tuple(map(arithmetic.parse_numbers, raw.placement_texts))))
@@ -253,27 +261,47 @@ def are_descending(entries: Sequence[Entry], facts: TableFacts) -> bool:
     return row_count >= _MIN_DESCENDING_ROWS
 
 
+def single_rows(entries: Iterable[Entry]) -> Iterator[SingleRow]:
+    """Yields the rows of all entries one by one."""
+    for entry in entries:
+        if isinstance(entry, RowBlock):
+            yield from entry.raw_rows()
+        else:
+            yield entry
+
+
 def _valid_sizes(entries: Sequence[Entry], facts: TableFacts) -> Iterator[int]:
     """Yields the sizes of the rows that can be parsed."""
     for entry in entries:
+        if isinstance(entry, RowBlock):
+            yield from entry.sizes_bytes
+            continue
         with suppress(NotARowError):
-            yield _parse_entry(entry, facts).size
+            yield _parse_row(entry, facts).size
 
 
-def _parse_entry(entry: Entry, facts: TableFacts) -> RawRow:
-    if isinstance(entry, RawRow):
-        return entry
-    return parse_row(entry.line, entry.text, entry.words, facts.columns, facts.group)
+def _parse_row(row: SingleRow, facts: TableFacts) -> RawRow:
+    if isinstance(row, RawRow):
+        return row
+    return parse_row(row.line, row.text, row.words, facts.columns, facts.group)
+
+
+def _count_rows(entry: Entry) -> int:
+    return len(entry.lines) if isinstance(entry, RowBlock) else 1
 
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
     """Returns the first row and the rows with the most significant digits of busbw, which determine the factor best."""
-    digit_counts = list(map(_count_busbw_digits, entries))
-    by_precision = sorted(range(len(entries)), key=digit_counts.__getitem__, reverse=True)
-    return [entries[index] for index in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
+    positions = [(entry, index) for entry in entries for index in range(_count_rows(entry))]
+    # Leading zeros are not significant.
+    digit_counts = [len(text.lstrip("0.")) for entry in entries for text in _busbw_texts(entry)]
+    by_precision = sorted(range(len(positions)), key=digit_counts.__getitem__, reverse=True)
+    selected = [positions[number] for number in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
+    return [entry.raw_row(index) if isinstance(entry, RowBlock) else entry for entry, index in selected]
 
 
-def _count_busbw_digits(entry: Entry) -> int:
-    # Word 7 is the busbw out of place. Leading zeros are not significant.
-    text = entry.words[7] if isinstance(entry, fast_rows.SplitLine) else entry.placement_texts[0].busbw
-    return len(text.lstrip("0."))
+def _busbw_texts(entry: Entry) -> tuple[str, ...]:
+    """Returns the printed busbw out of place of each row."""
+    if isinstance(entry, RowBlock):
+        return entry.busbw_texts
+    return (entry.words[7] if isinstance(entry, SplitRow) else entry.placement_texts[0].busbw,)

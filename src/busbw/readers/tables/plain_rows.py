@@ -1,10 +1,11 @@
-"""Compact form of rows without any special figure, from which a `Row` is made when it is needed.
+"""Columns of rows without any special figure, from which a `Row` is made when it is needed.
 
 Most rows of a long log are plain: the data of both placements is checked and right, and nothing else is known of them.
-To make a `Row` with its figures for each takes about as long as to read it, and to store them takes longer.
+To make a `Row` with its figures for each takes longer than to read it, and to store them takes longer still.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -12,82 +13,126 @@ from busbw.logs import Figure, Row
 from busbw.sequences import SequenceOnDemand
 
 
-class PlainFigures(Struct, array_like=True, frozen=True, gc=False):
-    """Figures of one placement with checked and right data."""
+class FigureColumns(Struct, array_like=True, frozen=True, gc=False):
+    """Figures of one placement with checked and right data, by row."""
 
-    time_us: float
-    algbw_gbps: float
-    busbw_gbps: float
+    times_us: list[float]
+    algbws_gbps: list[float]
+    busbws_gbps: list[float]
 
-    def figure(self) -> Figure:
-        """Returns them as the figure of a row."""
-        return Figure(
-            time_us=self.time_us,
-            algbw_gbps=self.algbw_gbps,
-            busbw_gbps=self.busbw_gbps,
-            check="checked",
-            wrong_elements=0,
-        )
+    def figures(self) -> Iterator[Figure]:
+        """Yields the figures of the rows."""
+        for time_us, algbw_gbps, busbw_gbps in zip(self.times_us, self.algbws_gbps, self.busbws_gbps, strict=True):
+            yield Figure(
+                time_us=time_us, algbw_gbps=algbw_gbps, busbw_gbps=busbw_gbps, check="checked", wrong_elements=0
+            )
 
 
-class PlainRow(Struct, array_like=True, frozen=True, gc=False):
-    """One row. The fields are those of `Row`."""
+class PlainColumns(Struct, array_like=True, frozen=True, gc=False):
+    """Plain rows of a table as columns. The values are those of the fields of `Row`."""
 
-    line: int
-    size_bytes: int
-    count: int
-    dtype: str
-    redop: str | None
-    root: int | None
-    cycle: int
-    out_of_place: PlainFigures
-    in_place: PlainFigures
+    lines: list[int]
+    sizes_bytes: list[int]
+    counts: list[int]
+    dtypes: list[str]
+    redops: list[str | None]
+    roots: list[int | None]
+    cycles: list[int]
+    out_of_place: FigureColumns
+    in_place: FigureColumns
 
-    def row(self, collective: str | None, ranks: int | None) -> Row:
-        """Returns it as a row of a table with this collective and number of ranks."""
-        return Row(
-            line=self.line,
-            collective=collective,
-            size_bytes=self.size_bytes,
-            count=self.count,
-            dtype=self.dtype,
-            redop=self.redop,
-            root=self.root,
-            ranks=ranks,
-            cycle=self.cycle,
-            figures={"out_of_place": self.out_of_place.figure(), "in_place": self.in_place.figure()},
-        )
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def rows(self, collective: str | None, ranks: int | None) -> Iterator[Row]:
+        """Yields the rows of a table with this collective and number of ranks."""
+        for line, size_bytes, count, dtype, redop, root, cycle, out_of_place, in_place in zip(
+            self.lines,
+            self.sizes_bytes,
+            self.counts,
+            self.dtypes,
+            self.redops,
+            self.roots,
+            self.cycles,
+            self.out_of_place.figures(),
+            self.in_place.figures(),
+            strict=True,
+        ):
+            yield Row(
+                line=line,
+                collective=collective,
+                size_bytes=size_bytes,
+                count=count,
+                dtype=dtype,
+                redop=redop,
+                root=root,
+                ranks=ranks,
+                cycle=cycle,
+                figures={"out_of_place": out_of_place, "in_place": in_place},
+            )
 
 
 class PlainRows(SequenceOnDemand[Row]):
     """The rows of a table, all of which are plain."""
 
-    def __init__(self, collective: str | None, ranks: int | None, plain_rows: Sequence[PlainRow]) -> None:
-        super().__init__(len(plain_rows), lambda: tuple(row.row(collective, ranks) for row in plain_rows))
-        self.content = (collective, ranks, plain_rows)
-        """Arguments that make equal rows again."""
+    def __init__(
+        self, collective: str | None, ranks: int | None, count: int, load_columns: Callable[[], PlainColumns]
+    ) -> None:
+        """Stores the facts that the rows share. `load_columns` is called when a row or a column is needed first."""
+        # Without a reference to this object, the rows are released as soon as possible.
+        load_once = cache(load_columns)
+        super().__init__(count, lambda: tuple(load_once().rows(collective, ranks)))
+        self.collective, self.ranks, self._load_columns = collective, ranks, load_once
+
+    @property
+    def columns(self) -> PlainColumns:
+        """The columns of the rows."""
+        return self._load_columns()
 
 
-def join_rows(rows: Sequence[Row | PlainRow], collective: str | None, ranks: int | None) -> Sequence[Row]:
-    """Returns the rows of a table: as `PlainRows` if all of them are or can be plain, otherwise as a tuple."""
-    if any(isinstance(row, PlainRow) for row in rows):
-        plain_rows = [row if isinstance(row, PlainRow) else _to_plain_row(row) for row in rows]
-        known_rows = [row for row in plain_rows if row is not None]
-        if len(known_rows) == len(rows):
-            return PlainRows(collective, ranks, known_rows)
-    return tuple(row.row(collective, ranks) if isinstance(row, PlainRow) else row for row in rows)
+def join_rows(
+    parts: Sequence[Row | PlainColumns], collective: str | None, ranks: int | None
+) -> PlainRows | tuple[Row, ...]:
+    """Returns the rows of a table: as `PlainRows` if some are columns and all can be plain, otherwise as a tuple."""
+    if any(isinstance(part, PlainColumns) for part in parts):
+        plain_parts = [part if isinstance(part, PlainColumns) else _to_columns(part) for part in parts]
+        known_parts = [part for part in plain_parts if part is not None]
+        if len(known_parts) == len(parts):
+            columns = _join_columns(known_parts)
+            return PlainRows(collective, ranks, len(columns), lambda: columns)
+    return tuple(
+        row for part in parts for row in (part.rows(collective, ranks) if isinstance(part, PlainColumns) else (part,))
+    )
 
 
-def _to_plain_row(row: Row) -> PlainRow | None:
-    """Returns the plain form of a row. None if it has none."""
+def _join_columns(parts: Sequence[PlainColumns]) -> PlainColumns:
+    if len(parts) == 1:
+        return parts[0]
+    joined = PlainColumns([], [], [], [], [], [], [], FigureColumns([], [], []), FigureColumns([], [], []))
+    for part in parts:
+        _extend(joined, part)
+    return joined
+
+
+def _extend(columns: PlainColumns | FigureColumns, others: PlainColumns | FigureColumns) -> None:
+    for name in columns.__struct_fields__:
+        column, other = getattr(columns, name), getattr(others, name)
+        if isinstance(column, FigureColumns):
+            _extend(column, other)
+        else:
+            column.extend(other)
+
+
+def _to_columns(row: Row) -> PlainColumns | None:
+    """Returns the columns of a single row. None if it is not plain."""
     placements = [
-        PlainFigures(figure.time_us, figure.algbw_gbps, figure.busbw_gbps)
+        FigureColumns([figure.time_us], [figure.algbw_gbps], [figure.busbw_gbps])
         for figure in row.figures.values()
         if figure.time_us is not None and figure.algbw_gbps is not None and figure.busbw_gbps is not None
     ]
     if len(placements) != 2 or row.count is None or row.dtype is None:
         return None
-    plain_row = PlainRow(
-        row.line, row.size_bytes, row.count, row.dtype, row.redop, row.root, row.cycle, placements[0], placements[1]
+    columns = PlainColumns(
+        [row.line], [row.size_bytes], [row.count], [row.dtype], [row.redop], [row.root], [row.cycle], *placements
     )
-    return plain_row if plain_row.row(row.collective, row.ranks) == row else None
+    return columns if list(columns.rows(row.collective, row.ranks)) == [row] else None

@@ -1,5 +1,7 @@
 """Converts printed rows to `logs.Row` after inference.py has determined the collective, the ranks and the time unit."""
 
+from itertools import chain, repeat
+from operator import lt
 from typing import Literal
 
 from busbw.collectives import collectives
@@ -8,8 +10,9 @@ from busbw.readers.tables.arithmetic import GBPS_PER_UNIT, UNITS_US, Interpretat
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.identity import TableIdentity
 from busbw.readers.tables.layouts import PlacementText, RawRow
-from busbw.readers.tables.plain_rows import PlainFigures, PlainRow
-from busbw.readers.tables.quantities import DTYPES, NO_NUMBER
+from busbw.readers.tables.plain_rows import PlainColumns
+from busbw.readers.tables.quantities import NO_NUMBER
+from busbw.readers.tables.row_blocks import RowBlock
 
 _PER_ITERATION = ("min_us", "max_us", "p99_us", "cv_percent")
 
@@ -57,31 +60,30 @@ class RowBuilder:
         return [self._make_row(raw, named, None)]
 
     @property
-    def accepts_fast_rows(self) -> bool:
+    def accepts_blocks(self) -> bool:
         """True if the fast parser may be used."""
         columns = self._facts.columns
         return columns.is_classic and not self._facts.group_ranks
 
-    def fast_row(
-        self, line: int, size: int, words: list[str], out_of_place: PlainFigures, in_place: PlainFigures
-    ) -> PlainRow:
-        """Returns a row from the figures of the fast parser."""
-        self.busbw_sum += out_of_place.busbw_gbps + in_place.busbw_gbps
-        self.busbw_half_steps += 0.01  # two figures with a half step of 0.005
-        self.busbw_count += 2
-        dtype, root = DTYPES[words[2]], int(words[4])
-        redop = None if words[3] == "none" else words[3]
-        return PlainRow(
-            line,
-            size,
-            int(words[1]),
-            dtype,
-            redop,
-            root if root >= 0 else None,
-            self._next_cycle(0, size, (dtype, redop, root)) if self._may_have_passes else 0,
-            out_of_place,
-            in_place,
-        )
+    def columns(self, block: RowBlock) -> PlainColumns:
+        """Returns the rows of a block as columns."""
+        busbws_by_row = zip(block.out_of_place.figures.busbws_gbps, block.in_place.figures.busbws_gbps, strict=True)
+        for busbw in chain.from_iterable(busbws_by_row):
+            self.busbw_sum += busbw  # unlike sum(), it rounds as for single rows
+        self.busbw_half_steps += 0.01 * len(block.lines)  # two figures with a half step of 0.005
+        self.busbw_count += 2 * len(block.lines)
+        return block.columns(self._next_cycles(block) if self._may_have_passes else [0] * len(block.lines))
+
+    def _next_cycles(self, block: RowBlock) -> list[int]:
+        """Returns the pass of each row of a block."""
+        sizes = block.sizes_bytes
+        roots = [-1 if root is None else root for root in block.roots]
+        configurations = zip(block.dtypes, block.redops, roots, strict=True)
+        if all(map(lt, sizes, sizes[1:])):  # no new pass begins after the first row
+            cycle = self._next_cycle(0, sizes[0], next(configurations))
+            self._last_size_by_group[0] = sizes[-1]
+            return [cycle] * len(sizes)
+        return list(map(self._next_cycle, repeat(0), sizes, configurations))
 
     def _make_row(self, raw: RawRow, figures: dict[Placement, Figure], variant: str | None) -> Row:
         identity, groups = self._identity, self._facts.group_ranks

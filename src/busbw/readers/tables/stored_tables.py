@@ -1,18 +1,19 @@
 """Collects the tables of a long log in a temporary file. Only their positions stay in memory.
 
 A table is read whenever it is needed, and its rows only when they are used. The rows of a very long table also stay in
-the file, as a `StoredSequence`.
+the file, as `_StoredRows`.
 """
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import msgspec
 
 from busbw.logs import Row, Table
 from busbw.readers.tables.events import TableChunk
-from busbw.readers.tables.plain_rows import PlainRow, PlainRows
+from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
 from busbw.sequences import Block, ItemFile, LazySequence, SequenceOnDemand, StoredSequence
 
 _MAX_ROWS = 20_000
@@ -23,22 +24,79 @@ _BLOCKS_IN_MEMORY = 4
 """Number of blocks that stay in memory. If several processes wrote the log, tables of adjacent blocks take turns."""
 
 
+class _StoredPlainRows(msgspec.Struct, array_like=True):
+    collective: str | None
+    ranks: int | None
+    count: int
+    columns: msgspec.Raw
+    """Encoded `PlainColumns`. They are decoded when they are needed."""
+
+
+class _RowBlock(msgspec.Struct, array_like=True):
+    """Rows in a block of the file."""
+
+    block: Block
+    row_count: int
+    is_plain: bool
+    """True if the only item of the block is `_StoredPlainRows`. False if its items are rows."""
+
+
 class _StoredTable(msgspec.Struct, array_like=True):
     table: Table
     """The table without its rows."""
-    row_blocks: list[Block]
-    """Blocks of the rows. Empty if the rows are plain."""
-    plain_rows: msgspec.Raw
-    """Encoded `PlainRows.content`. It is decoded when the rows are needed."""
-    plain_row_count: int
+    row_blocks: list[_RowBlock]
+    """Blocks of the rows. Empty if `plain_rows` has them."""
+    plain_rows: _StoredPlainRows | None
 
 
-_NO_PLAIN_ROWS = PlainRows(None, None, ())
-_PLAIN_ROWS_DECODER = msgspec.msgpack.Decoder(tuple[str | None, int | None, list[PlainRow]])
+_COLUMNS_DECODER = msgspec.msgpack.Decoder(PlainColumns)
+_PLAIN_ROWS_DECODER = msgspec.msgpack.Decoder(list[_StoredPlainRows])
 
 
-def _make_plain_rows(stored: _StoredTable) -> tuple[Row, ...]:
-    return tuple(PlainRows(*_PLAIN_ROWS_DECODER.decode(stored.plain_rows)))
+def _store_plain_rows(rows: PlainRows) -> _StoredPlainRows:
+    columns = msgspec.Raw(msgspec.msgpack.encode(rows.columns))
+    return _StoredPlainRows(rows.collective, rows.ranks, len(rows), columns)
+
+
+def _load_plain_rows(stored: _StoredPlainRows) -> PlainRows:
+    return PlainRows(stored.collective, stored.ranks, stored.count, lambda: _COLUMNS_DECODER.decode(stored.columns))
+
+
+class _StoredRows(LazySequence[Row]):
+    """Rows of a table in a file. They are appended at first and then only read."""
+
+    def __init__(self, file: ItemFile, blocks: Iterable[_RowBlock] = ()) -> None:
+        self._file = file
+        self.blocks = list(blocks)
+
+    def extend(self, rows: Sequence[Row]) -> None:
+        """Writes rows."""
+        if isinstance(rows, PlainRows):
+            block = self._file.append([_store_plain_rows(rows)])
+            self.blocks.append(_RowBlock(block, len(rows), is_plain=True))
+            return
+        stored = StoredSequence(Row, self._file)
+        stored.extend(rows)
+        self.blocks += [_RowBlock(block, block.item_count, is_plain=False) for block in stored.flush()]
+
+    def __len__(self) -> int:
+        return sum(block.row_count for block in self.blocks)
+
+    def __iter__(self) -> Iterator[Row]:
+        return chain.from_iterable(map(self._read, self.blocks))
+
+    def _read(self, block: _RowBlock) -> Sequence[Row]:
+        if not block.is_plain:
+            return StoredSequence(Row, self._file, [block.block])
+        (stored,) = _PLAIN_ROWS_DECODER.decode(self._file.read(block.block))
+        return _load_plain_rows(stored)
+
+    def _item(self, position: int) -> Row:
+        for block in self.blocks:
+            if position < block.row_count:
+                return self._read(block)[position]
+            position -= block.row_count
+        raise IndexError(position)
 
 
 class StoredTables(LazySequence[Table]):
@@ -47,7 +105,7 @@ class StoredTables(LazySequence[Table]):
     def __init__(self) -> None:
         self._file = ItemFile()
         self._decoder = msgspec.msgpack.Decoder(list[_StoredTable])
-        self._open_rows: dict[int, tuple[int, StoredSequence[Row]]] = {}
+        self._open_rows: dict[int, tuple[int, _StoredRows]] = {}
         """Position and rows of each table with further chunks to come, by the table's first line."""
         self._open_tables: dict[int, Table] = {}
         """Latest chunk, without rows, of each table in `_open_rows`."""
@@ -73,14 +131,14 @@ class StoredTables(LazySequence[Table]):
             self._first_lines.append(first_line)
             self._written_numbers.append(0)
             if chunk.is_last and isinstance(chunk.table.rows, PlainRows):  # the whole table
-                self._write(position, chunk.table, [], chunk.table.rows)
+                self._write(position, chunk.table, [], _store_plain_rows(chunk.table.rows))
                 return
-            rows = StoredSequence(Row, self._file)
+            rows = _StoredRows(self._file)
         rows.extend(chunk.table.rows)
         if chunk.is_last:
             self._open_rows.pop(first_line, None)
             self._open_tables.pop(first_line, None)
-            self._write(position, chunk.table, rows.flush())
+            self._write(position, chunk.table, rows.blocks)
         else:
             self._open_rows[first_line] = position, rows
             self._open_tables[first_line] = msgspec.structs.replace(chunk.table, rows=())
@@ -88,19 +146,18 @@ class StoredTables(LazySequence[Table]):
     def finish_writing(self) -> None:
         """Ends the tables that wait for further chunks, and sorts all tables. Call before any read."""
         for first_line, (position, rows) in self._open_rows.items():
-            self._write(position, self._open_tables[first_line], rows.flush())
+            self._write(position, self._open_tables[first_line], rows.blocks)
         self._open_rows, self._open_tables = {}, {}
         self._write_block()
         positions = sorted(range(len(self._first_lines)), key=self._first_lines.__getitem__)
         self._order = array("q", map(self._written_numbers.__getitem__, positions))
 
     def _write(
-        self, position: int, table: Table, row_blocks: list[Block], plain_rows: PlainRows = _NO_PLAIN_ROWS
+        self, position: int, table: Table, row_blocks: list[_RowBlock], plain_rows: _StoredPlainRows | None = None
     ) -> None:
         self._written_numbers[position] = self._written_count
         self._written_count += 1
-        encoded_rows = msgspec.Raw(msgspec.msgpack.encode(plain_rows.content))
-        stored = _StoredTable(msgspec.structs.replace(table, rows=()), row_blocks, encoded_rows, len(plain_rows))
+        stored = _StoredTable(msgspec.structs.replace(table, rows=()), row_blocks, plain_rows)
         encoded = msgspec.msgpack.encode(stored)
         self._unwritten.append(msgspec.Raw(encoded))
         self._unwritten_bytes += len(encoded)
@@ -128,9 +185,9 @@ class StoredTables(LazySequence[Table]):
         return msgspec.structs.replace(stored.table, rows=self._rows_of(stored))
 
     def _rows_of(self, stored: _StoredTable) -> Sequence[Row]:
-        if not stored.row_blocks:
-            return SequenceOnDemand(stored.plain_row_count, lambda: _make_plain_rows(stored))
-        rows = StoredSequence(Row, self._file, stored.row_blocks)
+        if stored.plain_rows:
+            return _load_plain_rows(stored.plain_rows)
+        rows = _StoredRows(self._file, stored.row_blocks)
         return rows if len(rows) > _MAX_ROWS else SequenceOnDemand(len(rows), lambda: tuple(rows))
 
     def _read_block(self, number: int) -> list[_StoredTable]:
