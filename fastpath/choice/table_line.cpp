@@ -78,8 +78,8 @@ void TableLineParser::parse_word(std::string_view word, TableLine& line) const {
   } else if (equals != std::string_view::npos) {
     parse_key_value(word, word.substr(0, equals), word.substr(equals + 1), line);
   } else if (word == "windows") {
-    if (line.is_for_windows) throw_error("windows occurs twice", "give it once");
-    line.is_for_windows = true;
+    if (line.is_for_symmetric_windows) throw_error("windows occurs twice", "give it once");
+    line.is_for_symmetric_windows = true;
   } else {
     const auto method = method_named(word);
     if (!method)
@@ -144,10 +144,10 @@ void TableLineParser::require_complete(const TableLine& line) const {
     throw_error(fmt::format("{} cannot run {}", name(*line.method), name(*line.collective)),
                 fmt::format("give one of {}", methods_text(*line.collective)));
   }
-  if (line.is_for_windows && !supports(*line.collective, Method::direct)) {
+  if (line.is_for_symmetric_windows && !supports(*line.collective, Method::direct)) {
     throw_error(fmt::format("{} does not use windows", name(*line.collective)), "remove windows from the line");
   }
-  if (*line.method == Method::direct && !line.is_for_windows) {
+  if (*line.method == Method::direct && !line.is_for_symmetric_windows) {
     throw_error("direct needs buffers in symmetric windows", "write windows before up_to=");
   }
   if (*line.method == Method::nccl && has_blocks_or_threads) {
