@@ -61,7 +61,6 @@ void TableLineParser::throw_error(const std::string& problem, const std::string&
   throw UsageError(fmt::format("{}:{}: {}; {}", printable_value(source_), line_number_, problem, remedy));
 }
 
-/// `parsed_value`: the line's value for `key` so far; 0 if the key has not occurred.
 template <typename Value>
 void TableLineParser::reject_duplicate(const Value& parsed_value, std::string_view key) const {
   if (parsed_value != 0) throw_error(fmt::format("{}= occurs twice", key), "give it once");
