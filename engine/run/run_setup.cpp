@@ -94,7 +94,7 @@ std::unique_ptr<Sink> make_comm_ops_text(const CommOpsSettings& settings, int de
                                        CommOpsTextOptions{settings.verbose, settings.all_timers, settings.root_every});
 }
 
-/// Error for a replay of which the largest operation does not fit into the free memory.
+/// Error for a replay: the buffers of the largest operation do not fit into the free memory.
 UsageError replay_memory_error(const MatchedCalls& calls, int ranks, const std::string& free_text) {
   const SliceBytes bytes = slice_bytes(calls);
   return UsageError(fmt::format(
