@@ -15,7 +15,7 @@ void print_stderr(std::string_view program, std::string_view message) noexcept {
     const std::string line = std::string(program) + ": " + printable(message) + "\n";
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
   } catch (const std::exception&) {
-    // Out of memory: the message is lost.
+    // The message is lost, for example because memory is missing.
   }
 }
 

@@ -15,7 +15,7 @@ constexpr CollectiveFacts kFacts{
 class FlowExchange final : public Collective {
  public:
   FlowExchange(std::span<const Flow> flows, int rank)
-      : Collective(kFacts), max_received_(max_flows_to_one_rank(flows)) {
+      : Collective(kFacts), max_flows_to_one_rank_(max_flows_to_one_rank(flows)) {
     for (const Flow& flow : flows) {
       if (flow.sender == rank) {
         receivers_.push_back(flow.receiver);
@@ -28,9 +28,10 @@ class FlowExchange final : public Collective {
   }
 
   bool synchronizes_all_ranks() const override { return false; }
+  /// All flows of a rank are one call, which may address all peers.
   int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
   Shape shape(std::size_t count, std::size_t /*element_bytes*/, int /*ranks*/) const override {
-    return {.send_count = count, .recv_count = count * max_received_, .param_count = count};
+    return {.send_count = count, .recv_count = count * max_flows_to_one_rank_, .param_count = count};
   }
   /// Not defined: flows are timed and not checked.
   Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
@@ -49,8 +50,8 @@ class FlowExchange final : public Collective {
  private:
   std::vector<int> receivers_;  // ranks that this rank sends to
   std::vector<int> senders_;    // ranks that this rank receives from
-  std::set<int> busy_ranks_;    // ranks with flows between them and ranks other than this one
-  std::size_t max_received_;    // maximum number of flows to one rank of the round
+  std::set<int> busy_ranks_;    // ranks with flows to or from another rank than this one
+  std::size_t max_flows_to_one_rank_;    // maximum number of flows to one rank of the round
 };
 
 }  // namespace

@@ -17,8 +17,10 @@ namespace busbw {
 namespace {
 
 constexpr int kFormatVersion = 3;
-constexpr std::size_t kSmallBytes = 256 * 1024;  // up to this size, some 500 rows, every row replaces the file
-constexpr std::size_t kGrowthDivisor = 64;  // a larger file is replaced when it has grown by this part of its size
+/// Below this size, which is that of about 500 rows, every row replaces the file.
+constexpr std::size_t kSmallBytes = 256 * 1024;
+/// A larger file is replaced when the document has grown by the file's size divided by this number.
+constexpr std::size_t kGrowthDivisor = 64;
 constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
 
 /// Returns the library version as nccl-tests' number: 22809 for 2.28.9. Nothing if no library is measured.
@@ -36,7 +38,7 @@ std::optional<int> nccl_version(const RunInfo& run) {
     if (!has_next_part) break;
     cursor = next + 1;
   }
-  if (parts.size() == 1) return parts[0];
+  if (parts.size() == 1) return parts[0];  // already NCCL's number, as ncclGetVersion returns it
   if (parts.size() == 3) return parts[0] * 10000 + parts[1] * 100 + parts[2];
   return std::nullopt;
 }

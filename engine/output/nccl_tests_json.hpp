@@ -12,9 +12,9 @@
 
 namespace busbw {
 
-/// Writes one document. The file on disk is a valid document at every moment after its creation, even if the program is
-/// killed. A complete new file replaces a small file after every row. It replaces a large file when the document has
-/// grown by 1/64 since the last replacement.
+/// Writes one document. The constructor writes the first content. From then on, the file on disk is a valid document at
+/// every moment, even if the program is killed. A complete new file replaces a small file after every row. It replaces
+/// a large file when the document has grown by 1/64 since the last replacement.
 class NcclTestsJson : public Sink {
  public:
   explicit NcclTestsJson(NewFile file);

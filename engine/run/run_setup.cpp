@@ -32,9 +32,12 @@ namespace busbw {
 namespace {
 
 constexpr double kMaxFlowLimitS = 30;
-// Share of -T. A receiver may notice a dead flow only after 1.5 times the limit, and its sender as much later. Both
-// must happen within -T: 2 x 1.5 x 0.3 = 0.9.
+/// Limit for a flow without data, as a share of -T. A receiver may notice a dead flow only after 1.5 times the limit.
+/// The sender may need another 1.5 times the limit. Both must happen within -T: (1.5 + 1.5) x 0.3 = 0.9.
 constexpr double kFlowLimitShare = 0.3;
+
+/// True if each call returns only when its operation is done. The host clock can then time the operation.
+bool calls_block(const BackendTraits& traits) { return traits.clock == BackendTraits::Clock::host; }
 
 std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
   std::vector<std::string> notes = options.notes;
@@ -91,7 +94,7 @@ std::unique_ptr<Sink> make_comm_ops_text(const CommOpsSettings& settings, int de
                                        CommOpsTextOptions{settings.verbose, settings.all_timers, settings.root_every});
 }
 
-/// Error for a replay of which the largest operation does not fit into the free memory.
+/// Error for a replay: the buffers of the largest operation do not fit into the free memory.
 UsageError replay_memory_error(const MatchedCalls& calls, int ranks, const std::string& free_text) {
   const SliceBytes bytes = slice_bytes(calls);
   return UsageError(fmt::format(
@@ -123,12 +126,13 @@ void require_replayable(const Options& options, const Backend& backend) {
       throw EnvironmentError(fmt::format("{} in {}: {}; {}, or replay another trace", name(call.dtype),
                                          name(call.function), limitation->reason, limitation->remedy));
   }
-  if (backend.traits().clock == BackendTraits::Clock::host) options.replay->require_blocking_order();
+  if (calls_block(backend.traits())) options.replay->require_blocking_order();
 }
 
 MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int ranks) {
   RunSettings settings = options.settings;
-  // Counts of a skew are not reduced.
+  // plan_memory may reduce the maximum size, but not below the minimum. The counts of a skew must not be reduced, so
+  // both sizes are that of the busiest rank.
   if (!settings.skew.empty()) settings.min_bytes = settings.max_bytes = options.largest_rank_bytes();
   const std::size_t neighbor_bytes =
       options.neighbor ? 2 * static_cast<std::size_t>(ranks) * buffer_bytes(options.neighbor->bytes, 0) : 0;
@@ -206,7 +210,8 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
   plan.fault = options.fault;
   plan.neighbor = options.neighbor;
   if (!settings.skew.empty())
-    plan.balanced = make_collective(options.collective, {.alltoallv = {.pattern = DistanceSpread{0}}});
+    plan.balanced =
+        make_collective(options.collective, {.alltoallv = {.pattern = DistanceSpread{.spread = 0}}});  // even
   plan.replay = options.replay;
   if (options.serves_flows())
     plan.flow_service = {options.requests_descriptor, options.stdout_descriptor,

@@ -1,5 +1,6 @@
 #pragma once
-// Steps before the ranks start that local_run and launched_run share: time limits, the plan, and the outputs.
+// Steps that local_run and launched_run share: time limits, the plan and the outputs before the ranks start, and the
+// message of an early end.
 #include <string>
 
 #include "backends/backend.hpp"

@@ -47,13 +47,13 @@ void MethodLog::log_operation(const StartedOperation& operation) noexcept try {
   }
   write(line);
 } catch (const std::exception&) {
-  // Out of memory: the line is lost, but the operation continues.
+  // The line is lost, for example because memory is missing. The operation continues.
 }
 
 void MethodLog::log_message(std::string_view message) noexcept try {
   if (is_on()) write(message);
 } catch (const std::exception&) {
-  // Out of memory: the message is lost.
+  // The message is lost, for example because memory is missing.
 }
 
 void MethodLog::write(std::string_view message) {
@@ -64,14 +64,16 @@ void MethodLog::write(std::string_view message) {
   const std::string line = printable(message) + "\n";
   const std::string path = expand_process_id(destination_);
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  const bool written =
-      descriptor >= 0 && ::write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  const int error = errno;
+  const ssize_t written_bytes = descriptor >= 0 ? ::write(descriptor, line.data(), line.size()) : -1;
+  const int error = written_bytes < 0 ? errno : 0;
   if (descriptor >= 0) close(descriptor);
-  if (!written && !error_reported_.exchange(true))
+  if (written_bytes != static_cast<ssize_t>(line.size()) && !error_reported_.exchange(true)) {
+    const std::string reason = error != 0 ? std::generic_category().message(error)
+                                          : "only a part of a line was written, so the disk may be full";
     print_stderr("libbusbw_nccl.so",
                  fmt::format("BUSBW_FASTPATH_LOG={}: cannot write the log: {}; name another file, or stderr",
-                             destination_, std::generic_category().message(error)));
+                             destination_, reason));
+  }
 }
 
 MethodLog& log() noexcept {

@@ -124,12 +124,12 @@ Table Table::parse(std::string_view text, const std::string& source) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!line) continue;
     for (int ranks = line->min_ranks; ranks <= line->max_ranks; ++ranks) {
-      auto& ranges = lists[list_index(*line->collective, ranks, line->is_for_windows)].ranges;
+      auto& ranges = lists[list_index(*line->collective, ranks, line->is_for_symmetric_windows)].ranges;
       if (!ranges.empty() && ranges.back().up_to_bytes >= line->up_to_bytes) {
-        lines.throw_error(
-            fmt::format("{} of {} ranks{} already has a line up to {}", name(*line->collective), ranks,
-                        line->is_for_windows ? " in windows" : "", table_size_text(ranges.back().up_to_bytes)),
-            "increase up_to= from line to line, so that no two ranges overlap");
+        lines.throw_error(fmt::format("{} of {} ranks{} already has a line up to {}", name(*line->collective), ranks,
+                                      line->is_for_symmetric_windows ? " in windows" : "",
+                                      table_size_text(ranges.back().up_to_bytes)),
+                          "increase up_to= from line to line, so that no two ranges overlap");
       }
       ranges.push_back({line->up_to_bytes, {*line->method, line->blocks, line->threads}});
     }

@@ -61,7 +61,6 @@ void TableLineParser::throw_error(const std::string& problem, const std::string&
   throw UsageError(fmt::format("{}:{}: {}; {}", printable_value(source_), line_number_, problem, remedy));
 }
 
-/// `parsed_value`: the line's value for `key` so far; 0 if the key has not occurred.
 template <typename Value>
 void TableLineParser::reject_duplicate(const Value& parsed_value, std::string_view key) const {
   if (parsed_value != 0) throw_error(fmt::format("{}= occurs twice", key), "give it once");
@@ -78,8 +77,8 @@ void TableLineParser::parse_word(std::string_view word, TableLine& line) const {
   } else if (equals != std::string_view::npos) {
     parse_key_value(word, word.substr(0, equals), word.substr(equals + 1), line);
   } else if (word == "windows") {
-    if (line.is_for_windows) throw_error("windows occurs twice", "give it once");
-    line.is_for_windows = true;
+    if (line.is_for_symmetric_windows) throw_error("windows occurs twice", "give it once");
+    line.is_for_symmetric_windows = true;
   } else {
     const auto method = method_named(word);
     if (!method)
@@ -144,10 +143,10 @@ void TableLineParser::require_complete(const TableLine& line) const {
     throw_error(fmt::format("{} cannot run {}", name(*line.method), name(*line.collective)),
                 fmt::format("give one of {}", methods_text(*line.collective)));
   }
-  if (line.is_for_windows && !supports(*line.collective, Method::direct)) {
+  if (line.is_for_symmetric_windows && !supports(*line.collective, Method::direct)) {
     throw_error(fmt::format("{} does not use windows", name(*line.collective)), "remove windows from the line");
   }
-  if (*line.method == Method::direct && !line.is_for_windows) {
+  if (*line.method == Method::direct && !line.is_for_symmetric_windows) {
     throw_error("direct needs buffers in symmetric windows", "write windows before up_to=");
   }
   if (*line.method == Method::nccl && has_blocks_or_threads) {

@@ -13,7 +13,7 @@ namespace busbw::fastpath {
 struct TableLine {
   std::optional<Collective> collective;
   std::optional<Method> method;
-  bool is_for_windows = false;
+  bool is_for_symmetric_windows = false;
   int min_ranks = 0;
   int max_ranks = 0;
   std::size_t up_to_bytes = 0;
@@ -35,9 +35,10 @@ class TableLineParser {
   /// Parses one word of the line and stores its value in `line`.
   void parse_word(std::string_view word, TableLine& line) const;
   void parse_key_value(std::string_view word, std::string_view key, std::string_view value, TableLine& line) const;
-  /// Throws UsageError if the key already has a value, which is not 0.
+  /// Throws UsageError if the key occurs twice. `parsed_value` is the line's value for the key so far. The value is 0
+  /// if the key has not occurred.
   template <typename Value>
-  void reject_duplicate(const Value& value, std::string_view key) const;
+  void reject_duplicate(const Value& parsed_value, std::string_view key) const;
   /// Throws UsageError if a value is missing or the values do not belong together.
   void require_complete(const TableLine& line) const;
 

@@ -48,14 +48,15 @@ class CallGroup {
   /// True if this thread has an open group. Does not create the thread's CallGroup, so it is cheap.
   static bool is_open() { return nesting_depth_ > 0; }
   static void start() { ++nesting_depth_; }
-  /// Call before the real ncclGroupEnd. At the end of the outermost group, makes the group's work wait for earlier work
-  /// on all streams of each communicator with fast-path calls.
+  /// Call before the real ncclGroupEnd. At the end of the outermost group, joins the streams of each communicator with
+  /// fast-path calls: the group's work on one of these streams waits for the earlier work on all of them.
   ncclResult_t before_end() noexcept;
   /// Call after the real ncclGroupEnd, with its result. The outermost end processes the pending calls, unless NCCL's
   /// group has failed.
   ncclResult_t end(ncclResult_t result, const RealNccl& nccl) noexcept;
 
-  /// Ends a group without its pending calls, which are dropped at the end of the outermost group.
+  /// Ends a group that is only simulated (ncclGroupSimulateEnd). At the end of the outermost group, drops all pending
+  /// calls, communicators and windows.
   void discard();
 
   void add_fast_call(const PendingCall& pending) {

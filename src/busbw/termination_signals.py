@@ -1,8 +1,8 @@
 """Handlers of the signals that end a command.
 
-No handler raises, because an exception at an arbitrary point leaves half-done work and tracebacks. Handlers log the
-signal, and the code reads the log at points of its choice. A command without such points ends at once, after the
-cleanup of `cleaned_up_by`: `cli.entry_point` handles SIGINT, and the other signals have their default action.
+No handler raises, because an exception at an arbitrary point leaves half-done work and tracebacks. Handlers add the
+signal to a list, and the code reads the list at points of its choice. A command without such points ends at once, after
+the cleanup of `cleaned_up_by`: `cli.entry_point` handles SIGINT, and the other signals have their default action.
 """
 
 import os
@@ -41,8 +41,8 @@ def handled_by(handler: Handler, others: Mapping[signal.Signals, Handler] | None
             signal.signal(number, previous_handler)
 
 
-class SignalLog(list[int]):
-    """Received signals in order. `select` on the log ends when a signal arrives."""
+class ReceivedSignals(list[int]):
+    """Received signals in order. `select` on this object ends when a signal arrives."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,13 +71,13 @@ class SignalLog(list[int]):
 
 
 @contextmanager
-def logged_signals(others: Mapping[signal.Signals, Handler] | None = None) -> Iterator[SignalLog]:
-    """Yields a log of the termination signals that arrive within the block. They have no other effect.
+def collected_signals(others: Mapping[signal.Signals, Handler] | None = None) -> Iterator[ReceivedSignals]:
+    """Yields a list that receives the termination signals within the block. They have no other effect.
 
     Args:
-        others: Handlers of further signals. These signals end a `select` on the log too.
+        others: Handlers of further signals. These signals end a `select` on the list too.
     """
-    received = SignalLog()
+    received = ReceivedSignals()
     # The interpreter writes a byte for each signal, also for one that arrives just before `select` begins to wait.
     previous_descriptor = signal.set_wakeup_fd(received.write_end, warn_on_full_buffer=False)
     try:
@@ -110,8 +110,8 @@ def deferred_signals() -> Iterator[None]:
 def cleaned_up_by(clean_up: Callable[[], object]) -> Iterator[None]:
     """Calls `clean_up` on a termination signal, and then sends the signal again to the previous handler.
 
-    The previous handler may only log the signal, and the command then continues. So `clean_up` must not remove anything
-    that the command still needs. Does nothing in other threads.
+    The previous handler may only store the signal, and the command then continues. So `clean_up` must not remove
+    anything that the command still needs. Does nothing in other threads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

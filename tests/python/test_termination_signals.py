@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from busbw.termination_signals import cleaned_up_by, deferred_signals, handled_signals, logged_signals
+from busbw.termination_signals import cleaned_up_by, collected_signals, deferred_signals, handled_signals
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def test_a_hang_up_is_handled_unless_it_is_ignored() -> None:
 
 def test_a_follower_under_nohup_ignores_hang_ups() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with logged_signals() as received:
+    with collected_signals() as received:
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGTERM)
         assert received == [signal.SIGTERM]
@@ -34,14 +34,14 @@ def test_a_follower_under_nohup_ignores_hang_ups() -> None:
 
 def test_a_follower_handles_other_signals() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    with logged_signals() as received:
+    with collected_signals() as received:
         os.kill(os.getpid(), signal.SIGHUP)
         assert received == [signal.SIGHUP]
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 
 
 def test_a_deferred_signal_takes_effect_at_the_end() -> None:
-    with logged_signals() as received:
+    with collected_signals() as received:
         with deferred_signals():
             os.kill(os.getpid(), signal.SIGTERM)
             assert received == []
@@ -50,7 +50,7 @@ def test_a_deferred_signal_takes_effect_at_the_end() -> None:
 
 def test_a_signal_cleans_up_before_it_takes_effect() -> None:
     events: list[object] = []
-    with logged_signals() as received:
+    with collected_signals() as received:
         with cleaned_up_by(lambda: events.append(list(received))):
             os.kill(os.getpid(), signal.SIGINT)
             assert received == [signal.SIGINT]

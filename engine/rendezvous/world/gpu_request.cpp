@@ -12,8 +12,8 @@
 namespace busbw {
 namespace {
 
-/// Variables with a number of GPUs, as Slurm writes it: "8", "h100:8" or "h100:4,a100:4". Of Slurm's variables, the
-/// first one describes the node of this process.
+/// Variables with a number of GPUs, as Slurm writes it: "8", "h100:8" or "h100:4,a100:4". The first variable that is
+/// set decides. SLURM_GPUS_ON_NODE comes before Slurm's other variables, because it describes the node of this process.
 constexpr const char* kCountVariables[]{"BUSBW_REQUESTED_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE",
                                         "SLURM_GPUS_PER_TASK", "SLURM_GPUS"};
 

@@ -150,12 +150,12 @@ def _write_table(columns: Sequence[Column]) -> None:
 
 def _text_column(name: str, values: Iterable[object], weight: int = 0) -> Column:
     """Returns a column that is aligned to the left. An unknown value (None) is an empty cell."""
-    return Column(name, _cells(values), right=False, weight=weight)
+    return Column(name, _cells(values), is_number=False, weight=weight)
 
 
 def _number_column(name: str, values: Iterable[object], weight: int = 0) -> Column:
     """Returns a column that is aligned to the right. An unknown value (None) is an empty cell."""
-    return Column(name, _cells(values), right=True, weight=weight)
+    return Column(name, _cells(values), is_number=True, weight=weight)
 
 
 def _cells(values: Iterable[object]) -> list[Cell]:
@@ -175,7 +175,7 @@ def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
         _text_column("sizes", map(_sizes_text, rows), 2),
         _number_column("rows", (run.rows for run in rows), 6),
         _number_column("peak busbw", (_gbps_text(run.peak_busbw_gbps) for run in rows), 10),
-        Column("data", [_data_cell(run) for run in rows], right=False),
+        Column("data", [_data_cell(run) for run in rows], is_number=False),
     ]
 
 

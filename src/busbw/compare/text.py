@@ -153,7 +153,7 @@ def _label(point: PointKey) -> str:
 def _label_column(results: Sequence[SizeResult]) -> Column:
     is_call = results[0].point.is_call
     labels = [Cell(plain(_label(result.point))) for result in results]
-    return Column("call" if is_call else "size", labels, right=not is_call)
+    return Column("call" if is_call else "size", labels, is_number=not is_call)
 
 
 def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
@@ -166,9 +166,9 @@ def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
         Column("speed-up", [Cell(_speedup_text(result.speedup)) for result in results]),
         Column("interval", [Cell(_interval_text(result)) for result in results]),
         Column("claimed", [Cell(_claim_text(result)) for result in results]),
-        Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], right=False),
+        Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], is_number=False),
     ]
-    reasons = Column("because", [Cell(result.explanation.rstrip("."), "dim") for result in results], right=False)
+    reasons = Column("because", [Cell(result.explanation.rstrip("."), "dim") for result in results], is_number=False)
     return table_lines([*columns, reasons] if width >= _MIN_WIDTH_WITH_REASONS else columns, width)
 
 

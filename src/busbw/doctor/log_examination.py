@@ -18,12 +18,13 @@ CHECK_LIMIT_S = 1.5
 def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) -> Result:
     """Returns the result of checks, by default of all checks of the area log. Causes precede their consequences.
 
-    If a part of the log is unread, no check passes, because that part may have the message that the check looks for.
+    If a part of the log is unread, no check passes or is inapplicable, because that part may have the messages that the
+    check looks for.
     """
     if not log.messages and not log.has_info:
         missing = "messages of NCCL; run the job with NCCL_DEBUG=INFO" + (f" ({log.unread})" if log.unread else "")
         return Result(could_not_check=(Missing(check=ALL_CHECKS, missing=missing),))
-    checks = sorted(checks_of("log") if checks is None else checks, key=lambda check: ORDER.get(check.name, -1))
+    checks = sorted(checks_of("log") if checks is None else checks, key=_position)
     result = examine(checks, log, system=log.system, nodes=log.node_count, limit_s=CHECK_LIMIT_S)
     if log.unread is None:
         return result
@@ -35,3 +36,11 @@ def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) ->
         not_applicable_reasons={},
         could_not_check=(*result.could_not_check, *unfinished),
     )
+
+
+def _position(check: Check[NcclLog]) -> int:
+    """Returns the position of a check: those for single messages, in the order of lines.toml, follow all others.
+
+    The other checks find settings and hardware, which often are the cause of such messages.
+    """
+    return ORDER.get(check.name, -1)

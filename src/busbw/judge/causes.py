@@ -19,7 +19,7 @@ _MAX_PCIE_DIFFERENCE = 2 * _MAX_PLATEAU_DIFFERENCE
 """The same for the values of `_PCIE_BUSBW_GBPS`, which are coarse."""
 
 _MAX_SIMILAR_RATIO = 1.6
-"""Maximum ratio of the largest to the smallest extra time, or time ratio, of several sizes that count as equal."""
+"""Values of several sizes count as equal if the largest is at most this many times the smallest."""
 
 _PCIE_BUSBW_GBPS = {"PCIe 3 x16": 12.0, "PCIe 4 x16": 24.0, "PCIe 5 x16": 48.0}
 """Typical busbw over one x16 slot of each PCIe generation."""
@@ -55,8 +55,8 @@ class _Evidence(IntEnum):
 
 class _Cause(NamedTuple):
     evidence: _Evidence
-    loss: float
-    """Largest ratio of measured to typical time in the band. Of equal evidence, the larger loss is explained first."""
+    slowdown: float
+    """Largest ratio of measured to typical time in the band. Of equal evidence, the larger slowdown comes first."""
     text: str
     """Figures and the cause that they suggest."""
     confirmation: str
@@ -86,21 +86,22 @@ def likely_causes(
             causes += _explain_middle(verdict, plateau_grade)
         else:
             causes += _explain_plateau(expectation, verdict)
-    causes.sort(key=lambda cause: (cause.evidence, -cause.loss))
+    causes.sort(key=lambda cause: (cause.evidence, -cause.slowdown))
     return tuple(f"{cause.text}. To confirm: {cause.confirmation}" for cause in causes)
 
 
-def _loss(verdict: BandVerdict) -> float:
+def _max_slowdown(verdict: BandVerdict) -> float:
+    """Returns the largest ratio of measured to typical time."""
     return max(figure.ratio for figure in verdict.judged)
 
 
 def _stated_causes(table: Table, slow_bands: Sequence[BandVerdict]) -> Iterator[_Cause]:
     """Yields the facts of the log that the expectation does not model."""
-    loss = max(map(_loss, slow_bands))
+    slowdown = max(map(_max_slowdown, slow_bands))
     if table.library and not table.library.startswith(_MODELED_LIBRARIES):
         yield _Cause(
             _Evidence.LOG_FACT,
-            loss,
+            slowdown,
             f"the run used {table.library}, and the range is that of NCCL's algorithms",
             "measure the same with NCCL (without LD_PRELOAD)",
         )
@@ -108,7 +109,7 @@ def _stated_causes(table: Table, slow_bands: Sequence[BandVerdict]) -> Iterator[
         value = table.environment.get(name, "").strip()
         disables_nothing = name.endswith("_DISABLE") and value == "0"
         if value and not disables_nothing:
-            yield _Cause(_Evidence.LOG_FACT, loss, f"the run set {name}={value}, which {effect}", f"unset {name}")
+            yield _Cause(_Evidence.LOG_FACT, slowdown, f"the run set {name}={value}, which {effect}", f"unset {name}")
 
 
 def _explain_latency(table: Table, expectation: Expectation, verdict: BandVerdict) -> _Cause:
@@ -120,11 +121,11 @@ def _explain_latency(table: Table, expectation: Expectation, verdict: BandVerdic
     else:
         cause = "slow CPU or launches, or ranks far from their GPUs"
         confirmation = f"measure in a CUDA graph (-G 50), which removes launches{network_step}"
-    return _Cause(_Evidence.NONE, _loss(verdict), f"high start-up time: {figures}: {cause}", confirmation)
+    return _Cause(_Evidence.NONE, _max_slowdown(verdict), f"high start-up time: {figures}: {cause}", confirmation)
 
 
 _LOW_BANDWIDTH_BY_PLATEAU: dict[Grade | None, tuple[str, str]] = {
-    None: ("", "measure larger sizes (-e 8G), which must be as slow"),
+    None: ("", "measure larger sizes (-e 8G); low bandwidth makes them as slow"),
     "GOOD": (
         " at these sizes only, so a poor choice of algorithm or protocol",
         "read the algorithm and protocol in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING",
@@ -133,7 +134,7 @@ _LOW_BANDWIDTH_BY_PLATEAU: dict[Grade | None, tuple[str, str]] = {
         ", as larger sizes are SLOW too",
         "find the cause at the plateau first, and judge these sizes again",
     ),
-    "UNSURE": ("", "decide about the plateau first, which must be as slow"),
+    "UNSURE": ("", "decide about the plateau first; low bandwidth makes it as slow"),
 }
 """Clause on the affected sizes, and confirmation, for low bandwidth at middle sizes. The key is the plateau's grade."""
 
@@ -153,25 +154,28 @@ def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_
             f"{number_text(min(extra_us), 3)} to {number_text(max(extra_us), 3)} us more than typical at every slow "
             "size: start-up time (one thread launches many GPUs, -g, or no CUDA graph)"
         )
-        return [_Cause(_Evidence.PATTERN, _loss(verdict), text, "measure in a CUDA graph (-G 50)")]
+        return [_Cause(_Evidence.PATTERN, _max_slowdown(verdict), text, "measure in a CUDA graph (-G 50)")]
     if max(ratios) <= _MAX_SIMILAR_RATIO * min(ratios):
         text = f"{min(ratios):.2g} to {max(ratios):.2g} times the typical time at every slow size: low bandwidth"
         scope_text, confirmation = _LOW_BANDWIDTH_BY_PLATEAU[plateau_grade]
-        return [_Cause(_Evidence.PATTERN, _loss(verdict), text + scope_text, confirmation)]
+        return [_Cause(_Evidence.PATTERN, _max_slowdown(verdict), text + scope_text, confirmation)]
     return []
 
 
 def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Cause]:
     """Compares the maximum busbw with that of slower routes, of fewer NICs and of PCIe."""
-    best, loss = expectation.best, _loss(verdict)
+    best, slowdown = expectation.best, _max_slowdown(verdict)
     measured_gbps = max((figure.busbw_gbps or 0.0 for figure in verdict.judged), default=0.0)
     if not measured_gbps or best is None:
         return []
     maximum_text = f"the maximum of {number_text(measured_gbps)} GB/s"
     if measured_gbps >= best.limit_gbps * best.efficiency.low:
         text = f"{maximum_text} is healthy, but smaller plateau sizes do not reach it"
-        confirmation = "change chunk sizes (NCCL_BUFFSIZE), registration or the tuner of a plug-in"
-        return [_Cause(_Evidence.PATTERN, loss, text, confirmation)]
+        confirmation = (
+            "measure with another NCCL_BUFFSIZE, with registered buffers (-R 1) and without a tuner plug-in; "
+            "a faster run shows the cause"
+        )
+        return [_Cause(_Evidence.PATTERN, slowdown, text, confirmation)]
     suspects = [
         *_slower_routes(expectation, best, measured_gbps),
         *_fewer_nics(expectation, best, measured_gbps),
@@ -179,7 +183,7 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Ca
     ]
     if suspects:
         return [
-            _Cause(_Evidence.MATCHING_FIGURE, loss, f"{maximum_text} is typical of {suspect}", confirmation)
+            _Cause(_Evidence.MATCHING_FIGURE, slowdown, f"{maximum_text} is typical of {suspect}", confirmation)
             for suspect, confirmation in suspects
         ]
     share_of_typical = measured_gbps / best.plateau_gbps
@@ -188,7 +192,7 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Ca
         f"{best.name} over {best.binding_limit.wire} and matches no other route: settings, clocks or other load"
     )
     confirmation = "read the settings (NCCL_DEBUG=INFO) and the clocks (nvidia-smi -q -d PERFORMANCE)"
-    return [_Cause(_Evidence.NONE, loss, text, confirmation)]
+    return [_Cause(_Evidence.NONE, slowdown, text, confirmation)]
 
 
 def _are_equal_plateaus(measured_gbps: float, plateau_gbps: float) -> bool:

@@ -58,7 +58,7 @@ def judge(
     nics: Nics | None = None,
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
-    contexts: ContextFinder | None = None,
+    context_finder: ContextFinder | None = None,
 ) -> tuple[Verdict, ...]:
     """Judges each configuration of a log.
 
@@ -68,9 +68,11 @@ def judge(
         nics: NICs of a node; None to use those of the system.
         sharp: True if the network reduces; False to use the system's description.
         selection: Reference to judge by instead of the expectation; None for the expectation.
-        contexts: Finder with the same options, which several logs share; None for a new one.
+        context_finder: Finder made with the same options, which several logs can share; None for a new finder.
     """
-    judged = iterate_verdicts(log, system=system, nics=nics, sharp=sharp, selection=selection, contexts=contexts)
+    judged = iterate_verdicts(
+        log, system=system, nics=nics, sharp=sharp, selection=selection, context_finder=context_finder
+    )
     return tuple(entry.verdict for entry in judged)
 
 
@@ -94,7 +96,7 @@ def iterate_verdicts(
     nics: Nics | None = None,
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
-    contexts: ContextFinder | None = None,
+    context_finder: ContextFinder | None = None,
     needs_curve: Callable[[Verdict], bool] = lambda _verdict: True,
 ) -> Iterator[JudgedSeries]:
     """Yields the verdicts of `judge` one by one, for a log of any length, in the order of its tables.
@@ -102,18 +104,18 @@ def iterate_verdicts(
     `needs_curve` returns false if the caller does not use `fit`, `half_bytes` and `features` of a verdict. It takes
     long to compute them.
     """
-    contexts = contexts or ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
+    context_finder = context_finder or ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
     refused_counts = _count_refused_rows(log)
-    has_reference = not contexts.selection.is_empty
+    has_reference = not context_finder.selection.is_empty
     for number, table in enumerate(log.tables, start=1):
         all_series = series_of_table(table)
         if not all_series:
             yield JudgedSeries(number, table, None, None, _judge_empty_table(table))
             continue
         refused_count = refused_counts[table.first_line]
-        table_contexts = contexts.find(all_series)
+        table_contexts = context_finder.find(all_series)
         judged = [
-            _judge_series(series, context, contexts, system, refused_count)
+            _judge_series(series, context, context_finder, system, refused_count)
             for series, context in zip(all_series, table_contexts, strict=True)
         ]
         verdicts = compare_groups(all_series, [verdict for verdict, _ in judged], has_reference=has_reference)
@@ -163,7 +165,7 @@ def _make_verdict(decision: Decision, **others: object) -> Verdict:
 
 
 def _judge_series(
-    series: Series, context: SeriesContext, contexts: ContextFinder, system: System | None, refused_count: int
+    series: Series, context: SeriesContext, context_finder: ContextFinder, system: System | None, refused_count: int
 ) -> tuple[Verdict, Series]:
     """Judges one configuration. Returns the verdict without findings on the curve, and the series that was judged.
 
@@ -172,14 +174,14 @@ def _judge_series(
     Args:
         series: Figures of the configuration.
         context: Context of the series.
-        contexts: Source of the context, with the selected reference.
+        context_finder: Finder of the context, with the selected reference.
         system: System that the user states; None if the log decides.
         refused_count: Number of rows of the table that could not be read.
     """
-    selection, expectation = contexts.selection, context.expectation
+    selection, expectation = context_finder.selection, context.expectation
     series = series.with_stated_nics(context.network_nics)
     if selection.log is not None:
-        series, yardstick, notes = _select_from_reference_log(series, contexts)
+        series, yardstick, notes = _select_from_reference_log(series, context_finder)
     else:
         yardstick, notes = select_yardstick(series, context, selection)
     if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
@@ -207,15 +209,17 @@ def _judge_series(
     return verdict, series
 
 
-def _select_from_reference_log(series: Series, contexts: ContextFinder) -> tuple[Series, Yardstick | Reason, list[str]]:
+def _select_from_reference_log(
+    series: Series, context_finder: ContextFinder
+) -> tuple[Series, Yardstick | Reason, list[str]]:
     """Selects the yardstick from the reference log. Returns the series to judge, the yardstick, and notes.
 
     The series has medians if those of the reference are known too. The name of the yardstick then says so, because
     the table of the log shows means.
     """
     mean_times_us = [point.time_us for point in series.points]
-    series, reference_series = use_medians(series, contexts.reference_series)
-    yardstick, notes = select_yardstick_from_log(series, contexts.selection.name, reference_series)
+    series, reference_series = use_medians(series, context_finder.reference_series)
+    yardstick, notes = select_yardstick_from_log(series, context_finder.selection.name, reference_series)
     if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != mean_times_us:
         yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
     return series, yardstick, notes

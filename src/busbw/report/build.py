@@ -168,7 +168,7 @@ def _log_section(
             selection,
             is_pictured=remaining_pictured > 0,
             sharp=sharp,
-            contexts=finder_by_system_id[id(system)],
+            context_finder=finder_by_system_id[id(system)],
         )
         section = _table_section(table, context, f"{anchor}-table-{table_number}")
         remaining_pictured -= len(section.configurations)

@@ -23,7 +23,10 @@ from busbw.units import bandwidth_gbps, count_text
 _MAX_COARSE_GBPS = 1.0
 """Busbw below which two decimals are less precise than the time. Pictures then show busbw computed from the time."""
 _MAX_ROUNDING_GBPS = 0.0051
-"""Maximum difference of printed and computed busbw that counts as rounding: half of the last of two decimals."""
+"""Maximum difference of printed and computed busbw that counts as rounding.
+
+Rounding to two decimals changes a value by at most 0.005. The rest is a tolerance for the computation.
+"""
 _MIN_VISIBLE_SHARE = 0.002
 """Minimum relative difference that is visible in a picture."""
 
@@ -58,8 +61,11 @@ class TableContext:
     """True if the page may have pictures of these configurations."""
     sharp: bool = False
     """True if the user states that the network reduces."""
-    contexts: ContextFinder | None = None
-    """Finder with the same system, selection and `sharp`, which tables share. None for a new one."""
+    context_finder: ContextFinder | None = None
+    """Finder of the contexts of series, made with the same system, selection and `sharp`. Tables can share the finder.
+
+    None: the table gets a finder of its own.
+    """
 
     @property
     def known_system(self) -> System | None:
@@ -75,7 +81,7 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         system=context.system,
         sharp=context.sharp,
         selection=context.selection,
-        contexts=context.contexts,
+        context_finder=context.context_finder,
     )
     if not context.table.rows:
         return [_empty_section(f"{anchor}-1", [verdict_view(verdict) for verdict in verdicts])]
@@ -149,6 +155,7 @@ def _pictures(
     first_series = series_and_verdicts[0][0]
     estimates = expected.estimates_by_size(rows)
     nics = expected.network_nics(first_series.row)
+    # Stated NICs must be equal to those of the reference. NICs that are only assumed exclude no reference.
     reference = _comparable_reference(first_series.with_stated_nics(nics), context.selection)
     remark = expected.remark(first_series.row)
     assumption = f" {remark}" if remark else ""

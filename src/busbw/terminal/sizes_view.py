@@ -97,7 +97,7 @@ class SizesView:
             if not is_shared(self._table, name):
                 values = [getattr(row, name) for row in rows]
                 cells = [Cell("" if value is None else plain(str(value))) for value in values]
-                columns.append(Column(name, cells, right=False, weight=weight))
+                columns.append(Column(name, cells, is_number=False, weight=weight))
         for placement in PLACEMENTS:
             if any(placement in row.figures for row in self._table.rows):
                 columns += _placement_columns(rows, placement, self._expected)
@@ -145,7 +145,7 @@ def _placement_columns(rows: Sequence[Row], placement: Placement, expected: Expe
         Column("algbw", [Cell(_number(figure.algbw_gbps)) for figure in figures], weight=15, group=group),
         Column("busbw", busbw, group=group),
         Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25, group=group),
-        Column("algorithm", [_algorithm_cell(figure) for figure in figures], right=False, weight=4, group=group),
+        Column("algorithm", [_algorithm_cell(figure) for figure in figures], is_number=False, weight=4, group=group),
         *(
             Column(heading, [Cell(_number(value)) for value in values], weight=weight, group=group)
             for weight, (heading, values) in zip(_COMPARISON_WEIGHTS, comparison_columns(figures), strict=True)

@@ -29,8 +29,8 @@ class Column(NamedTuple):
 
     name: str
     cells: Sequence[Cell]
-    right: bool = True
-    """True for right alignment (numbers). Only left-aligned text may be wrapped."""
+    is_number: bool = True
+    """True: the cells are aligned at the right and never wrapped. False: the cells are text that may be wrapped."""
     weight: int = 0
     """If columns do not fit, those with the lowest weight are dropped first. 0 is never dropped."""
     group: str = ""
@@ -43,7 +43,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[tuple[Column, int
     layout = _drop_columns([(column, _full_width(column)) for column in with_text], width)
     widths = [column_width for _, column_width in layout]
     while (excess := _total_width(widths) - width) > 0:
-        text_indexes = [index for index, (column, _) in enumerate(layout) if not column.right]
+        text_indexes = [index for index, (column, _) in enumerate(layout) if not column.is_number]
         widest = max(text_indexes, key=lambda index: (widths[index], index), default=None)
         if widest is None or widths[widest] <= _MIN_TEXT_WIDTH:
             break
@@ -108,7 +108,7 @@ def _total_width(widths: Sequence[int]) -> int:
 def _align(text: str, column: Column, width: int) -> str:
     """Pads a text to the width."""
     padding = " " * (width - cell_len(text))
-    return padding + text if column.right else text + padding
+    return padding + text if column.is_number else text + padding
 
 
 def _wrap(text: str, width: int) -> list[str]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from busbw.traces.format import SYNCHRONIZING, DeviceClock
 from busbw.traces.matching import MatchedOperations
 from busbw.traces.model import RankTrace, Trace
+from busbw.units import count_text
 
 Times = NDArray[np.int64]
 
@@ -23,7 +24,7 @@ _MAX_SAMPLES = 4096
 _BINS = 32
 """Number of bins of samples for the drift. The drift is a median of slopes between the medians of bins."""
 _ERROR_QUANTILE = 0.95
-"""Share of the differences that the stated error bounds."""
+"""Share of the remaining differences of two clocks that the error of this pair bounds."""
 _MAX_DRIFT_ERROR_RATIO = 0.8
 """A drift is used only if it reduces the error below this share of the error without drift."""
 
@@ -33,7 +34,10 @@ class ClockMap:
     """Conversion of the times of one clock to another."""
 
     pivot_ns: int
-    """A time of the first clock. Only the time since the pivot is multiplied, which keeps the precision of 1 ns."""
+    """A time of the first clock. Only the time since then is multiplied by the rate.
+
+    A double cannot hold a Unix time with the precision of a nanosecond.
+    """
     result_ns: int
     """Time of the other clock at the pivot."""
     rate: float = 1.0
@@ -64,17 +68,30 @@ class _RankClock(NamedTuple):
     """Conversion of the times of the rank to this clock."""
 
 
+class _Link(NamedTuple):
+    """Relation of two clocks that operations with ranks on both clocks show."""
+
+    to_other: ClockMap
+    error_ns: float
+    """Bound of `_ERROR_QUANTILE` of the absolute differences that remain after the conversion."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClockAlignment:
-    """Conversion of the times of all ranks to a common clock: the clock of the first rank."""
+    """Conversion of the times of all ranks to a common clock: the clock of the first rank that has one."""
 
     maps: tuple[ClockMap | None, ...]
-    """Map of each rank for its device times, or for `enqueue_ns` without device times. None: the clock is not aligned.
+    """Conversions for the device times of each rank. None: the clock of the rank cannot be aligned.
 
-    For `DeviceClock.GPU`, `enqueue_ns` has another clock, for which the map is not valid.
+    If a rank has no device times, the conversion is for its `enqueue_ns`. The conversion of a rank with
+    `DeviceClock.GPU` is not valid for `enqueue_ns`, which has another clock.
     """
     error_ns: float | None
-    """Bound of 95 % of the differences between a rank and the first rank. None: the clocks are not aligned."""
+    """Largest estimated error of a clock, relative to the first rank. None: the clocks are not aligned.
+
+    A clock is aligned along a path of pairs of clocks, and its error is the sum over these pairs. Each pair adds the
+    95th percentile of its remaining absolute differences. The sum over several pairs is no percentile and no bound.
+    """
     basis: str
     """Sentence with the method and its assumption."""
 
@@ -87,26 +104,35 @@ def align_clocks(trace: Trace, matched: Sequence[MatchedOperations]) -> ClockAli
     samples = _samples(trace, matched, clocks)
     links = {pair: link for pair, times in samples.items() if (link := _fit(*times)) is not None}
     to_start_by_name, errors = _connect(start.name, links)
+    # Each conversion goes from the rank to its clock, to the clock of the first rank, and to the first rank.
     maps: list[ClockMap | None] = []
     for clock in clocks:
         to_start = to_start_by_name.get(clock.name)
         maps.append(None if to_start is None else clock.from_rank.then(to_start).then(start.from_rank.inverse()))
+    if not names:
+        basis = "the clocks are not aligned: the ranks have durations only"
+        return ClockAlignment(maps=tuple(maps), error_ns=None, basis=basis)
     if len(names) == 1:
         return ClockAlignment(maps=tuple(maps), error_ns=0.0, basis="all ranks with a clock read the same one")
     aligned_count = len(to_start_by_name)
     if aligned_count < 2:
         basis = "the clocks are not aligned: they have too few common operations with device times"
         return ClockAlignment(maps=tuple(maps), error_ns=None, basis=basis)
-    left_out = f"; {len(names) - aligned_count} others have too few" if len(names) > aligned_count else ""
+    unaligned_count = len(names) - aligned_count
+    unaligned = f"; not aligned: {count_text(unaligned_count, 'clock')} with too few of them" if unaligned_count else ""
     basis = (
         f"{aligned_count} clocks are aligned by operations that need data of all ranks and should end on all of them"
-        f" together; the error is the 95th percentile of the remaining differences{left_out}"
+        f" together{unaligned}; the error is a sum of 95th percentiles of the remaining differences, one for each"
+        " pair of clocks on the way to the first rank"
     )
     return ClockAlignment(maps=tuple(maps), error_ns=max(errors.values()), basis=basis)
 
 
 def _clock_of(index: int, rank: RankTrace) -> _RankClock:
-    """Returns the clock of a rank. Ranks of one host share its clock, if the start of their times is known."""
+    """Returns the clock of a rank.
+
+    A GPU has a clock of its own. Ranks of one host share its clock, if the start of their times on this clock is known.
+    """
     if rank.device_clock == DeviceClock.DURATION:
         return _RankClock(None, ClockMap(0, 0))
     if rank.device_clock == DeviceClock.GPU or not rank.host or not rank.start_ns:
@@ -119,35 +145,34 @@ def _samples(
 ) -> dict[tuple[Hashable, Hashable], tuple[Times, Times]]:
     """Returns, for pairs of clocks, the times of both clocks at which the same operations ended."""
     samples = defaultdict[tuple[Hashable, Hashable], list[tuple[Times, Times]]](list)
-    for one in matched:
-        # A later entry replaces an earlier one. So the reversed order selects the first rank of each clock.
-        columns = {
-            clocks[index].name: column
-            for column, index in reversed(list(enumerate(one.ranks)))
-            if clocks[index].name is not None and len(trace.ranks[index].operations)
-        }
-        if one.function not in SYNCHRONIZING or len(columns) < 2:
+    for operations in matched:
+        columns: dict[Hashable, int] = {}  # column of the first rank with operations, for each clock
+        for column, index in enumerate(operations.ranks):
+            name = clocks[index].name
+            if name is not None and len(trace.ranks[index].operations):
+                columns.setdefault(name, column)
+        if operations.function not in SYNCHRONIZING or len(columns) < 2:
             continue
-        sample_count = min(len(one.indices), _MAX_SAMPLES)
-        rows = one.indices[np.linspace(0, len(one.indices) - 1, sample_count).astype(int)]
+        row_count = len(operations.indices)
+        rows = operations.indices[np.linspace(0, row_count - 1, min(row_count, _MAX_SAMPLES)).astype(int)]
         ends = {}
         for name, column in columns.items():
-            rank = trace.ranks[one.ranks[column]]
-            ends_ns = rank.operations["device_end_ns"][rows[:, column]]
-            is_known = (ends_ns > 0) & (rows[:, column] >= 0)
-            ends[name] = (clocks[one.ranks[column]].from_rank.convert(ends_ns), is_known)
-        (first, (first_ends, is_first_known)), *others = reversed(ends.items())
-        for name, (other_ends, is_known) in others:
-            are_both_known = is_known & is_first_known
-            samples[name, first].append((other_ends[are_both_known], first_ends[are_both_known]))
+            index = operations.ranks[column]
+            values = trace.ranks[index].operations["device_end_ns"][rows[:, column]]
+            is_known = (values > 0) & (rows[:, column] >= 0)
+            ends[name] = (clocks[index].from_rank.convert(values), is_known)
+        (first, (first_ends, is_first_known)), *others = ends.items()
+        for name, (times, is_known) in others:
+            is_both_known = is_known & is_first_known
+            samples[name, first].append((times[is_both_known], first_ends[is_both_known]))
     return {
-        pair: (np.concatenate([one for one, _ in parts]), np.concatenate([other for _, other in parts]))
+        pair: (np.concatenate([times for times, _ in parts]), np.concatenate([first_ends for _, first_ends in parts]))
         for pair, parts in samples.items()
     }
 
 
-def _fit(times: Times, others: Times) -> tuple[ClockMap, float] | None:
-    """Returns the conversion from one clock to another, and its error in ns. None: too few samples."""
+def _fit(times: Times, others: Times) -> _Link | None:
+    """Fits the conversion from the clock of `times` to the clock of `others`. None: too few samples."""
     if len(times) < _MIN_SAMPLES:
         return None
     order = np.argsort(times)
@@ -159,11 +184,10 @@ def _fit(times: Times, others: Times) -> tuple[ClockMap, float] | None:
     for drift in (0.0, slope):
         offset = float(np.median(differences - drift * elapsed))
         error_ns = float(np.quantile(np.abs(differences - drift * elapsed - offset), _ERROR_QUANTILE))
-        fits.append((ClockMap(pivot_ns, pivot_ns + shift_ns + round(offset), 1 + drift), error_ns))
-    (constant, constant_error_ns), (drifting, drifting_error_ns) = fits
-    if drifting_error_ns < _MAX_DRIFT_ERROR_RATIO * constant_error_ns:
-        return drifting, drifting_error_ns
-    return constant, constant_error_ns
+        fits.append(_Link(ClockMap(pivot_ns, pivot_ns + shift_ns + round(offset), 1 + drift), error_ns))
+    constant, drifting = fits
+    is_drift_useful = drifting.error_ns < _MAX_DRIFT_ERROR_RATIO * constant.error_ns
+    return drifting if is_drift_useful else constant
 
 
 def _slope(elapsed: NDArray[np.float64], differences: NDArray[np.float64]) -> float:
@@ -178,16 +202,16 @@ def _slope(elapsed: NDArray[np.float64], differences: NDArray[np.float64]) -> fl
 
 
 def _connect(
-    start: Hashable | None, links: dict[tuple[Hashable, Hashable], tuple[ClockMap, float]]
+    start: Hashable | None, links: dict[tuple[Hashable, Hashable], _Link]
 ) -> tuple[dict[Hashable | None, ClockMap], dict[Hashable | None, float]]:
-    """Returns the conversion of each clock to the first clock, and its error.
+    """Returns the conversion of each clock to the start clock, and the error in ns.
 
-    The path of links to the first clock has the least sum of errors (Dijkstra's algorithm).
+    Dijkstra's algorithm finds the path of links with the smallest sum of errors. Clocks without a path are missing.
     """
-    neighbors = defaultdict[Hashable | None, list[tuple[Hashable, ClockMap, float]]](list)
-    for (name, other), (link, error_ns) in links.items():
-        neighbors[other].append((name, link, error_ns))
-        neighbors[name].append((other, link.inverse(), error_ns))
+    neighbors = defaultdict[Hashable | None, list[tuple[Hashable, _Link]]](list)
+    for (name, other), link in links.items():
+        neighbors[other].append((name, link))
+        neighbors[name].append((other, _Link(link.to_other.inverse(), link.error_ns)))
     maps: dict[Hashable | None, ClockMap] = {}
     errors: dict[Hashable | None, float] = {}
     number = count()  # decides between equal errors, because names and maps have no order
@@ -197,7 +221,8 @@ def _connect(
         if name is None or name in maps:
             continue
         maps[name], errors[name] = to_start, error_ns
-        for neighbor, link, link_error_ns in neighbors[name]:
+        for neighbor, link in neighbors[name]:
             if neighbor not in maps:
-                heappush(queue, (error_ns + link_error_ns, next(number), neighbor, link.then(to_start)))
+                following = link.to_other.then(to_start)
+                heappush(queue, (error_ns + link.error_ns, next(number), neighbor, following))
     return maps, errors

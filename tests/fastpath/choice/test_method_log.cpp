@@ -4,14 +4,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 #include <vector>
 
+#include "tests/engine/output/size_limit.hpp"
 #include "tests/engine/temporary_folder.hpp"
 
 using namespace busbw::fastpath;
+using busbw::test::SizeLimit;
 using busbw::test::TemporaryFolder;
 
 namespace {
@@ -91,6 +95,35 @@ TEST_CASE("with %p in the name each process has its own file, also a process tha
   };
   CHECK(lines_of(file(getpid())) == std::vector<std::string>{"parent"});
   CHECK(lines_of(file(child)) == std::vector<std::string>{"child"});
+}
+
+/// Returns the start of the text that `run` prints on stderr.
+template <typename Run>
+std::string stderr_of(Run run) {
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  const int original = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  run();
+  dup2(original, STDERR_FILENO);
+  close(original);
+  close(ends[1]);
+  std::array<char, 1024> text{};
+  const ssize_t bytes = read(ends[0], text.data(), text.size());
+  close(ends[0]);
+  return {text.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
+}
+
+TEST_CASE("a partly written line is reported, but not with the reason of an earlier error") {
+  const TemporaryFolder folder;
+  MethodLog log(folder.file("log"));
+  const std::string message = stderr_of([&] {
+    const SizeLimit limit(4);
+    errno = ENOENT;
+    log.log_message("more than four bytes");
+  });
+  CHECK(lines_of(folder.file("log")) == std::vector<std::string>{"more"});
+  CHECK(message.find("only a part of a line was written") != std::string::npos);
 }
 
 TEST_CASE("an unwritable log file causes no error in the program") {

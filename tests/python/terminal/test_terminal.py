@@ -118,13 +118,13 @@ TEXTS = st.text(max_size=20)
     st.booleans(),
 )
 def test_any_text_fits_if_columns_may_be_dropped_or_cut(
-    rows: list[tuple[str, str, str]], width: int, is_right: bool
+    rows: list[tuple[str, str, str]], width: int, is_number: bool
 ) -> None:
     cells = [[Cell("".join(filter(str.isprintable, cell))) for cell in column] for column in zip(*rows, strict=True)]
     columns = [
-        Column("first", cells[0], right=False),
-        Column("second", cells[1], right=is_right, weight=2),
-        Column("third", cells[2], right=is_right, weight=1),
+        Column("first", cells[0], is_number=False),
+        Column("second", cells[1], is_number=is_number, weight=2),
+        Column("third", cells[2], is_number=is_number, weight=1),
     ]
     made = table_lines(columns, width)
     assert all(line.cell_len <= width for line in made)
@@ -144,7 +144,7 @@ def test_a_long_text_is_wrapped_and_not_cut() -> None:
     words = "a reason of many words that exceeds the width"
     columns = [
         Column("size", [Cell("8 B"), Cell("1 KiB")]),
-        Column("because", [Cell(words), Cell("x" * 30)], right=False),
+        Column("because", [Cell(words), Cell("x" * 30)], is_number=False),
     ]
     lines = [line.plain for line in table_lines(columns, 30)]
     assert max(map(len, lines)) <= 30

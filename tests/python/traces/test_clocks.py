@@ -126,7 +126,28 @@ def test_a_clock_without_common_operations_is_not_aligned() -> None:
     alignment = align(trace)
     assert [one is None for one in alignment.maps] == [False] * 4 + [True] * 2
     assert alignment.error_ns is not None
-    assert "1 others have too few" in alignment.basis
+    assert "not aligned: 1 clock with too few of them" in alignment.basis
+
+
+def test_the_errors_of_several_pairs_of_clocks_are_added() -> None:
+    partitions: list[list[tuple[int, ...]]] = [split_ranks(4, 2), [(1, 2)]]
+    calls = [Call(), Call(partition=1)]
+    trace = make_trace(ranks=4, hosts=4, partitions=partitions, calls=calls, steps=100, noise_ns=10_000)
+    alignment = align(trace)
+    first_pair = align(replace(trace, ranks=trace.ranks[:2]))
+    assert first_pair.error_ns is not None
+    assert alignment.error_ns is not None
+    assert alignment.error_ns > 2 * first_pair.error_ns
+    assert "a sum of 95th percentiles" in alignment.basis
+    assert "the 95th percentile" not in alignment.basis
+
+
+def test_the_first_rank_is_compared_with_all_hosts_if_ranks_of_its_host_come_last() -> None:
+    trace = make_trace(ranks=4, hosts=4, steps=100, noise_ns=10_000)
+    *others, last = trace.ranks
+    last = replace(last, host=trace.ranks[0].host)
+    blocks, interleaved = align(replace(trace, ranks=tuple(others))), align(replace(trace, ranks=(*others, last)))
+    assert interleaved.error_ns == pytest.approx(blocks.error_ns)
 
 
 def test_a_rank_without_operations_is_not_aligned() -> None:
@@ -161,6 +182,7 @@ def test_durations_have_no_clock() -> None:
     alignment = align(replace(trace, ranks=ranks))
     assert alignment.maps == (None, None)
     assert alignment.error_ns is None
+    assert alignment.basis == "the clocks are not aligned: the ranks have durations only"
 
 
 def test_maps_keep_nanoseconds_of_unix_times() -> None:

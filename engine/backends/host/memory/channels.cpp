@@ -60,9 +60,10 @@ std::byte* Channels::slot(int source, int destination, std::uint64_t chunk) cons
 // The exchange runs in lockstep. Every rank stages chunk 0 of all its sends, takes chunk 0 of all its receives, and
 // continues with chunk 1.
 // - In-place exchanges are correct: chunk k of a buffer is overwritten only after it was staged.
-// - Deadlock is impossible. Take the waiting rank with the least progress. If it waits to take chunk k, its sender has
-//   not staged chunk k and has made less progress. If it waits to stage chunk k, both slots are full, so its receiver
-//   has not taken chunk k - 2 and has made less progress. Both contradict the choice.
+// - Deadlock is impossible. In a deadlock, all unfinished ranks wait. Let R be the one with the least progress. If R
+//   waits to take chunk k, its sender has not staged chunk k. If R waits to stage chunk k, both slots are full, so its
+//   receiver has not taken chunk k - 2. In both cases, this peer is unfinished and has made less progress than R, which
+//   contradicts the choice of R.
 // Each send needs a receive of the same count, as in NCCL.
 void exchange_chunks(const Channels& channels, const std::vector<int>& world_ranks, int rank,
                      std::span<const Transfer> sends, std::span<const Transfer> recvs, std::size_t element_bytes,

@@ -24,7 +24,7 @@ class SharedMemoryBackend final : public Backend {
   Device device(int local_rank) const override { return {local_rank, "cpu", cpu_name_}; }
   std::size_t available_bytes(int /*ranks*/) const override { return available_memory_bytes(); }
   std::size_t work_bytes(int ranks) const override {
-    return Workspace::control_bytes(ranks, layers_, concurrent_layers_);
+    return Workspace::control_and_channel_bytes(ranks, layers_, concurrent_layers_);
   }
   /// Warns about fewer processors than ranks.
   std::vector<std::string> warnings() const override;

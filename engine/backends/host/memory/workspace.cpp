@@ -14,14 +14,14 @@ std::size_t array_bytes(int count) {
 
 }  // namespace
 
-std::size_t Workspace::control_bytes(int ranks, int layers, int concurrent_layers) {
+std::size_t Workspace::control_and_channel_bytes(int ranks, int layers, int concurrent_layers) {
   return array_bytes<GroupControl>(layers * ranks) + array_bytes<RankControl>(layers * ranks) +
          static_cast<std::size_t>(concurrent_layers) * RankBuffers::page_aligned(Channels::bytes(ranks));
 }
 
 Workspace::Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing, int layers, int concurrent_layers)
     : rank_count_(ranks),
-      buffers_(ranks, buffer_bytes, control_bytes(ranks, layers, concurrent_layers), sharing),
+      buffers_(ranks, buffer_bytes, control_and_channel_bytes(ranks, layers, concurrent_layers), sharing),
       group_controls_(reinterpret_cast<GroupControl*>(buffers_.front())),
       rank_controls_(reinterpret_cast<RankControl*>(buffers_.front() + array_bytes<GroupControl>(layers * ranks))) {
   for (int i = 0; i < layers * ranks; ++i) {

@@ -14,14 +14,14 @@
 
 namespace busbw {
 
-/// A rank copies its data to its control block if all ranks send at most this much. Peers read the copy, so one barrier
-/// per collective is enough instead of two.
+/// If all ranks send at most this much, each rank copies its data to its control block, and peers read the copy. The
+/// rank may then reuse its buffers at once, so a collective needs one barrier instead of two.
 inline constexpr std::size_t kStagingBytes = 8192;
 
 /// State that the ranks of one communicator share.
 struct GroupControl {
   Barrier barrier;
-  /// First element of a reduction that is not yet claimed.
+  /// Index of the first element of a reduction that no rank has claimed. Ranks reduce the elements that they claim.
   alignas(64) std::atomic<std::uint64_t> next_element{0};
 };
 
@@ -33,13 +33,13 @@ struct RankControl {
   alignas(64) std::array<std::array<std::byte, kStagingBytes>, 2> staging;
 };
 
-/// Shared memory of a job. A `rank` is a world rank. In each layer, a rank belongs to one communicator at a time, so
-/// one control block per rank and layer is enough. A communicator with first rank r in the world has GroupControl
-/// number r.
+/// Shared memory of a job. A `rank` is a world rank. A rank with several communicators has each of them in another
+/// layer: the first in layer 0, and for example a communicator that was split from it in layer 1. So a rank needs one
+/// control block per layer. In each layer, a communicator with first rank r in the world has GroupControl number r.
 class Workspace {
  public:
-  /// Bytes that `ranks` ranks need in addition to their buffers.
-  static std::size_t control_bytes(int ranks, int layers = 1, int concurrent_layers = 1);
+  /// Bytes that `ranks` ranks need in addition to their buffers: control blocks and channels.
+  static std::size_t control_and_channel_bytes(int ranks, int layers = 1, int concurrent_layers = 1);
 
   /// `concurrent_layers`: number of layers, from layer 0 on, that may run operations at the same time. Each of these
   /// layers has channels of its own. Later layers use the channels of the last concurrent layer.

@@ -1,4 +1,4 @@
-"""Wraps lines at the width of the terminal. Output to files and pipes has whole lines, for searches."""
+"""Wraps lines at the width of the terminal, or at COLUMNS if it is set. Other output has whole lines, for searches."""
 
 import os
 import sys

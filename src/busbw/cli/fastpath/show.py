@@ -171,11 +171,11 @@ def _print_ranges(ranges: Sequence[TableRange]) -> None:
         return
     has_windows = any(table_range.in_windows for table_range in ranges)
     columns = [
-        Column("collective", [Cell(table_range.collective) for table_range in ranges], right=False),
+        Column("collective", [Cell(table_range.collective) for table_range in ranges], is_number=False),
         Column("ranks", [Cell(_ranks_text(table_range)) for table_range in ranges]),
         _windows_column(ranges),
         Column("up to", [Cell(table_size_text(table_range.up_to_bytes)) for table_range in ranges]),
-        Column("method", [Cell(table_range.method) for table_range in ranges], right=False),
+        Column("method", [Cell(table_range.method) for table_range in ranges], is_number=False),
         Column("blocks", [Cell(str(table_range.blocks or "")) for table_range in ranges]),
         Column("threads", [Cell(str(table_range.threads or "")) for table_range in ranges]),
     ]
@@ -191,7 +191,7 @@ def _print_ranges(ranges: Sequence[TableRange]) -> None:
 def _windows_column(ranges: Sequence[TableRange]) -> Column:
     """Returns the column for the kind of buffers. It is empty, and so not shown, if no line is for windows."""
     cells = [Cell("windows" if table_range.in_windows else "") for table_range in ranges]
-    return Column("buffers", cells, right=False)
+    return Column("buffers", cells, is_number=False)
 
 
 def _ranks_text(table_range: TableRange) -> str:

@@ -393,7 +393,7 @@ def _processes_per_node(
 
 def _job_folder(output_folder: Path | None, job: Job) -> Path:
     """Returns the absolute folder for the files of a batch job."""
-    folder = (output_folder or Path(launcher.FOLDERS) / job.name).absolute()
+    folder = (output_folder or Path(launcher.PARENT_FOLDER) / job.name).absolute()
     if any(character in str(folder) for character in "\n%\\"):  # Slurm's file name patterns give % and \ a meaning
         raise UsageError(f"Slurm cannot write to a folder with the name {folder}", remedy="set another --output-folder")
     return folder

@@ -16,7 +16,9 @@ def column_lines(columns: Sequence[TextColumn], width: int) -> Iterator[Text]:
     """Yields an empty line and a table with the columns that fit the width."""
     yield Text()
     table_columns = [
-        Column(column.name, [Cell(plain(cell)) for cell in column.cells], right=column.is_number, weight=column.weight)
+        Column(
+            column.name, [Cell(plain(cell)) for cell in column.cells], is_number=column.is_number, weight=column.weight
+        )
         for column in columns
     ]
     yield from table_lines(table_columns, width)

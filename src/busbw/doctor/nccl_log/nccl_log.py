@@ -152,6 +152,14 @@ class NcclLog:
         return max((len(each.hosts) for each in self.communicators), default=1)
 
     @cached_property
+    def max_ranks_per_host(self) -> int | None:
+        """Maximum number of ranks per host in a communicator. None if the log has no communicator.
+
+        The number is too high if hosts of the communicator are missing in the log.
+        """
+        return max((math.ceil(each.size / max(1, len(each.hosts))) for each in self.communicators), default=None)
+
+    @cached_property
     def uses_nvls(self) -> bool | None:
         """True if NCCL reduces in the NVLink switch of the named system for this number of ranks.
 
@@ -161,10 +169,9 @@ class NcclLog:
             return None
         if self.system.nvls is None:
             return False
-        if not self.communicators:
+        if self.max_ranks_per_host is None:
             return True
-        ranks_per_host = [math.ceil(each.size / max(1, len(each.hosts))) for each in self.communicators]
-        return max(ranks_per_host) >= self.system.nvls.from_ranks.value
+        return self.max_ranks_per_host >= self.system.nvls.from_ranks.value
 
     @cached_property
     def variables(self) -> dict[tuple[str, str], Message]:

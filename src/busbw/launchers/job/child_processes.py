@@ -25,7 +25,7 @@ from busbw.engine import WORLD_VARIABLES
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job.grace_period import GracePeriod
 from busbw.launchers.job.job import Command, LaunchCallbacks
-from busbw.termination_signals import logged_signals
+from busbw.termination_signals import collected_signals
 
 _TICK_S = 1.0
 """Maximum wait for output or a signal before time limits are checked again."""
@@ -125,7 +125,7 @@ class ChildProcesses:
     def __enter__(self) -> "ChildProcesses":
         # A handler without effect is enough for SIGCHLD: the end of a command then wakes `select`.
         other_handlers = {signal.SIGTSTP: self._stop_all, signal.SIGCHLD: lambda _number, _frame: None}
-        self._received_signals = self._cleanup.enter_context(logged_signals(other_handlers))
+        self._received_signals = self._cleanup.enter_context(collected_signals(other_handlers))
         self._selector.register(self._received_signals, selectors.EVENT_READ)
         return self
 

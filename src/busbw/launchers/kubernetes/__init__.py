@@ -23,7 +23,7 @@ from busbw.launchers.kubernetes.manifests import (
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
 from busbw.launchers.kubernetes.target import KubernetesTarget, has_fixed_content
 from busbw.secret_variables import REDACTED
-from busbw.termination_signals import logged_signals
+from busbw.termination_signals import collected_signals
 
 _CREATION_COMMENT = """\
 # The final objects. To create them with `kubectl apply -f -`, replace <token> with a token of your own{secrets}.
@@ -161,7 +161,7 @@ def submit(plan: KubernetesPlan, callbacks: LaunchCallbacks) -> int:
         BusbwError: The cluster rejects the job, or the job can never start. Unless `keep` is set, it is deleted.
     """
     kubectl.require_kubectl()
-    with logged_signals() as received:
+    with collected_signals() as received:
         return JobFollower(plan.target, plan.job_manifests, plan.program, callbacks, received).run()
 
 

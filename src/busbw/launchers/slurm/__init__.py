@@ -24,13 +24,13 @@ from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, P
 from busbw.launchers.slurm import commands, follower, script, srun
 from busbw.launchers.slurm.script import SlurmTarget
 from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S
-from busbw.termination_signals import logged_signals
+from busbw.termination_signals import collected_signals
 
 SCRIPT = "job.sbatch"
 """Name of the batch script in the job's folder."""
 JOB_FILE = "job.json"
-FOLDERS = "busbw-slurm"
-"""Default parent of the job folders."""
+PARENT_FOLDER = "busbw-slurm"
+"""Name of the default parent of the job folders."""
 MAX_STEPS = 10_000
 """Maximum number of steps of a job."""
 _CLUSTER_VARIABLES = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
@@ -59,7 +59,7 @@ class SlurmPlan(LaunchPlan):
     step: int = 1
     """Step that `submit` waits for, from 1. `submit` of step 1 also starts the job."""
     pending_limit_s: int = DEFAULT_PENDING_LIMIT_S
-    """How long a start problem may last that only a change of the partition resolves. 0: no limit."""
+    """Time limit of a start problem that only a change of the partition resolves. 0: no limit."""
 
     def with_step(self, step: int) -> "SlurmPlan":
         """Returns the plan for another step of the same job."""
@@ -115,8 +115,8 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
     """
     if plan.folder is None:
         return srun.run_srun(plan.commands[0], plan.files, plan.name, callbacks, plan.pending_limit_s)
-    # Signals are logged from before the submission on, so that an interrupt is handled once the job's ID is known.
-    with logged_signals() as received:
+    # A signal that arrives during the submission is kept, and handled when the job's ID is known.
+    with collected_signals() as received:
         if not plan.job and plan.step == 1:
             job = start(plan)
             callbacks.on_status(f"job {job} submitted")
@@ -162,7 +162,8 @@ def _is_exported(name: str) -> bool:
     """True if a variable is exported to the batch job.
 
     Variables that belong to another job are not exported: those of busbw, and those of an allocation around this shell.
-    This also keeps tokens out of Slurm's copy of the environment.
+    This also keeps tokens out of Slurm's copy of the environment. Some of the user's defaults for sbatch are not
+    exported either, see `_REMOVED_DEFAULTS`.
     """
     if name in WORLD_VARIABLES or name in _REMOVED_DEFAULTS:
         return False
@@ -204,6 +205,6 @@ def cancel(plan: SlurmPlan) -> str:
 def remove_folder(folder: Path) -> None:
     """Removes the folder of a job that has ended, after its output was read."""
     shutil.rmtree(folder, ignore_errors=True)  # a network file system may keep files that the job still has open
-    if folder.parent.name == FOLDERS:
+    if folder.parent.name == PARENT_FOLDER:
         with suppress(OSError):  # it still contains another job's folder
             folder.parent.rmdir()

@@ -18,7 +18,7 @@ from busbw.launchers.slurm.files import StepFiles
 from busbw.launchers.slurm.script import BATCH_LOG, step_file
 from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S, StartLimit
 from busbw.launchers.slurm.status import JobStatus, ended_message, waiting_message
-from busbw.termination_signals import SignalLog
+from busbw.termination_signals import ReceivedSignals
 
 _POLL_S = 0.2
 """Interval between reads of the output files."""
@@ -70,7 +70,7 @@ class Follower:
         """Time of the next status query."""
         self._query_interval_s = _FIRST_QUERY_INTERVAL_S
 
-    def follow(self, received: SignalLog) -> int:
+    def follow(self, received: ReceivedSignals) -> int:
         """Follows the step until it ends and returns the program's exit code.
 
         Args:
@@ -86,7 +86,7 @@ class Follower:
             self._cancel_until_accepted(received)
             return ExitCode.OUTPUT_CLOSED
 
-    def _follow(self, received: SignalLog) -> int:
+    def _follow(self, received: ReceivedSignals) -> int:
         handled_count = 0  # number of handled signals
         while True:
             if signal.SIGHUP in received:
@@ -118,7 +118,7 @@ class Follower:
         self._cancellation.interrupt()
         self._query_at_s, self._query_interval_s = 0.0, _FIRST_QUERY_INTERVAL_S
 
-    def _cancel_until_accepted(self, received: SignalLog) -> None:
+    def _cancel_until_accepted(self, received: ReceivedSignals) -> None:
         """Cancels the job, with retries until Slurm accepts, a signal arrives or the limit passes."""
         received_before = len(received)
         end_s = monotonic() + _SLURM_SILENCE_LIMIT_S
@@ -129,7 +129,7 @@ class Follower:
             received.wait(_POLL_S)
 
     @staticmethod
-    def _interrupt_exit_code(received: SignalLog) -> int | None:
+    def _interrupt_exit_code(received: ReceivedSignals) -> int | None:
         """Exit code after an interrupt. None without one."""
         return SIGNALLED + received[0] if received else None
 
@@ -173,7 +173,7 @@ class Follower:
         elif self._output.recorded_exit_code is not None:
             self._callbacks.on_status(f"process 0 has ended; Slurm is ending job {self._job}")
 
-    def _exit_code_after_end(self, status: JobStatus | None, received: SignalLog) -> int:
+    def _exit_code_after_end(self, status: JobStatus | None, received: ReceivedSignals) -> int:
         """Returns the exit code of an ended job. Waits for the exit code file to appear in the folder."""
         handled_count = len(received)
         begin_s = monotonic()

@@ -1,4 +1,4 @@
-"""Ends the wait for a job that does not start by waiting alone, as `wait_explainer` does on Kubernetes."""
+"""Cancels a job that cannot start. On Kubernetes, `wait_explainer` ends the wait for such a job."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -8,7 +8,7 @@ from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.status import JobStatus, find_start_problem
 
 DEFAULT_PENDING_LIMIT_S = 300
-"""How long a problem may last that only a change of the partition resolves, such as the return of a drained node."""
+"""Time limit of a problem that only a change of the partition resolves, such as the return of a drained node."""
 
 
 class StartLimit:

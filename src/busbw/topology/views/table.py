@@ -92,16 +92,18 @@ def _cells(texts: Iterable[str]) -> list[Cell]:
 def _gpu_columns(topology: Topology, gpus: Sequence[Gpu]) -> list[Column]:
     nics = pcie_nics(topology)
     return [
-        Column("GPU", [Cell(gpu.label, "bold") for gpu in gpus], right=False),
-        Column("name", _cells(gpu.name or "" for gpu in gpus), right=False),
-        Column("bus id", _cells(gpu.bus_id or "" for gpu in gpus), right=False, weight=2),
+        Column("GPU", [Cell(gpu.label, "bold") for gpu in gpus], is_number=False),
+        Column("name", _cells(gpu.name or "" for gpu in gpus), is_number=False),
+        Column("bus id", _cells(gpu.bus_id or "" for gpu in gpus), is_number=False, weight=2),
         Column("memory", _cells(size_text(gpu.memory_bytes) if gpu.memory_bytes else "" for gpu in gpus), weight=1),
-        Column("NVLink, each way", _cells(nvlink_text(gpu.nvlinks) for gpu in gpus), right=False, weight=7),
-        Column("PCIe", _cells(pcie_text(gpu.pcie, idles_slower=True) for gpu in gpus), right=False, weight=5),
-        Column("NUMA", _cells(gpu.numa_affinity or "" for gpu in gpus), right=False, weight=6),
-        Column("CPUs", _cells(gpu.cpu_affinity or "" for gpu in gpus), right=False, weight=4),
-        Column("MIG", _cells(mig_text(gpu) for gpu in gpus), right=False, weight=3),
-        Column("nearest NICs", _cells(_nearest_text(topology, gpu.label, nics) for gpu in gpus), right=False, weight=8),
+        Column("NVLink, each way", _cells(nvlink_text(gpu.nvlinks) for gpu in gpus), is_number=False, weight=7),
+        Column("PCIe", _cells(pcie_text(gpu.pcie, idles_slower=True) for gpu in gpus), is_number=False, weight=5),
+        Column("NUMA", _cells(gpu.numa_affinity or "" for gpu in gpus), is_number=False, weight=6),
+        Column("CPUs", _cells(gpu.cpu_affinity or "" for gpu in gpus), is_number=False, weight=4),
+        Column("MIG", _cells(mig_text(gpu) for gpu in gpus), is_number=False, weight=3),
+        Column(
+            "nearest NICs", _cells(_nearest_text(topology, gpu.label, nics) for gpu in gpus), is_number=False, weight=8
+        ),
     ]
 
 
@@ -109,22 +111,24 @@ def _nic_columns(topology: Topology, nics: Sequence[Nic]) -> list[Column]:
     gpus = [gpu.label for gpu in topology.gpus or ()]
     state_cells = zip(_cells(state_text(nic) for nic in nics), nics, strict=True)
     return [
-        Column("NIC", [Cell(nic.label, "bold") for nic in nics], right=False),
-        Column("device", _cells(nic.name or "" for nic in nics), right=False),
-        Column("kind", _cells(_kind_text(nic) for nic in nics), right=False, weight=6),
+        Column("NIC", [Cell(nic.label, "bold") for nic in nics], is_number=False),
+        Column("device", _cells(nic.name or "" for nic in nics), is_number=False),
+        Column("kind", _cells(_kind_text(nic) for nic in nics), is_number=False, weight=6),
         Column(
             "state",
             [Cell(cell.text, "yellow" if is_down(nic) else cell.style) for cell, nic in state_cells],
-            right=False,
+            is_number=False,
             weight=7,
         ),
         Column("rate", _cells(rate_text(nic) for nic in nics), weight=8),
-        Column("interface", _cells(_interfaces_text(nic) for nic in nics), right=False, weight=3),
-        Column("bus id", _cells(nic.bus_id or "" for nic in nics), right=False, weight=1),
-        Column("board", _cells(nic.board_id or "" for nic in nics), right=False, weight=1),
-        Column("PCIe", _cells(pcie_text(nic.pcie, idles_slower=False) for nic in nics), right=False, weight=4),
+        Column("interface", _cells(_interfaces_text(nic) for nic in nics), is_number=False, weight=3),
+        Column("bus id", _cells(nic.bus_id or "" for nic in nics), is_number=False, weight=1),
+        Column("board", _cells(nic.board_id or "" for nic in nics), is_number=False, weight=1),
+        Column("PCIe", _cells(pcie_text(nic.pcie, idles_slower=False) for nic in nics), is_number=False, weight=4),
         Column("NUMA", _cells("" if nic.numa_node is None else str(nic.numa_node) for nic in nics), weight=5),
-        Column("nearest GPUs", _cells(_nearest_text(topology, nic.label, gpus) for nic in nics), right=False, weight=9),
+        Column(
+            "nearest GPUs", _cells(_nearest_text(topology, nic.label, gpus) for nic in nics), is_number=False, weight=9
+        ),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -246,6 +247,17 @@ def test_too_few_ranks_do_not_reduce_in_the_switch(tmp_path: Path) -> None:
     assert (finding.check, finding.severity) == ("log-variables", "slow")
     assert isinstance(finding.cost, Cost)
     assert finding.cost.busbw_now_gbps < finding.cost.busbw_fixed_gbps
+
+
+def test_shared_memory_matters_only_with_several_gpus_of_a_node(tmp_path: Path) -> None:
+    job = Job(nodes=2, nvls=False, network="Socket", peers="SHM/direct/direct")
+    message = "NCCL_SHM_DISABLE set by environment to 1."
+    one, two = (
+        [each for each in found(examine(tmp_path, lines, system="l40s")) if each[0] == "log-variables"]
+        for lines in (with_messages(healthy_log(replace(job, gpus=gpus)), message) for gpus in (1, 2))
+    )
+    assert one == []
+    assert two == [("log-variables", "slow")]
 
 
 @pytest.mark.parametrize("values", [("Ring", "NVLS,NVLSTree"), ("NVLS,NVLSTree", "Ring")])

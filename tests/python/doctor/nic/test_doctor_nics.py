@@ -240,6 +240,13 @@ def test_the_mtu_of_all_interfaces(mtu: str, count: int) -> None:
     assert not load("mi300x").with_file("sys/class/net/rdma{0..7}/mtu", mtu).examine("nic-mtu").findings
 
 
+def test_all_too_small_mtus_are_named() -> None:
+    machine = ROCE.with_file("sys/class/net/ens{10..13}np0/mtu", "1500")
+    machine = machine.with_file("sys/class/net/ens{14..17}np0/mtu", "2000")
+    (finding,) = machine.examine("nic-mtu").findings
+    assert "8 RoCE NICs have MTU 1500 or 2000; RDMA packets with 4096 bytes of data need 4200" in finding.problem
+
+
 def test_a_nic_without_lossless_priority() -> None:
     output = "pfc-cap 8 macsec-bypass off delay 0\nprio-pfc 0:off 1:off 2:off 3:off 4:off 5:off 6:off 7:off"
     machine = ROCE.with_output(["dcb", "pfc", "show", "dev", "ens13np0"], output)

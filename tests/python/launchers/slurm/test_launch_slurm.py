@@ -327,12 +327,12 @@ def test_a_folder_with_an_invalid_job_file_is_refused(tmp_path: Path, text: str)
 
 
 def test_only_the_jobs_own_folder_is_removed(tmp_path: Path) -> None:
-    one, other = (tmp_path / slurm.FOLDERS / name for name in ("one", "other"))
+    one, other = (tmp_path / slurm.PARENT_FOLDER / name for name in ("one", "other"))
     for folder in (one, other):
         folder.mkdir(parents=True)
         (folder / "step-1.out").write_text("x")
     slurm.remove_folder(one)
-    assert [path.name for path in (tmp_path / slurm.FOLDERS).iterdir()] == ["other"]
+    assert [path.name for path in (tmp_path / slurm.PARENT_FOLDER).iterdir()] == ["other"]
     slurm.remove_folder(other)
     assert list(tmp_path.iterdir()) == []
 

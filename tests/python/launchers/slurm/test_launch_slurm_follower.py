@@ -18,7 +18,7 @@ from busbw.launchers.slurm.files import FileTail
 from busbw.launchers.slurm.follower import DetachedError, Follower
 from busbw.launchers.slurm.start_limit import StartLimit
 from busbw.launchers.slurm.status import JobStatus
-from busbw.termination_signals import SignalLog, logged_signals
+from busbw.termination_signals import ReceivedSignals, collected_signals
 
 SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"
@@ -54,8 +54,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
 
 @pytest.fixture
-def received() -> Iterator[SignalLog]:
-    with logged_signals() as received:
+def received() -> Iterator[ReceivedSignals]:
+    with collected_signals() as received:
         yield received
 
 
@@ -97,7 +97,7 @@ def gets(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
 
 
-def test_the_files_show_that_a_step_has_ended(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_the_files_show_that_a_step_has_ended(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     finish(folder, 5, out='# table\n{"kind":"row"}\nhalf', error="a warning\n")
     output = RecordedOutput()
     assert Follower(folder, "12", 1, output.callbacks).follow(received) == 5
@@ -106,7 +106,9 @@ def test_the_files_show_that_a_step_has_ended(fake: FakeSlurm, folder: Path, rec
     assert fake.asked("squeue") == []
 
 
-def test_the_queue_status_is_shown_until_the_first_line(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_the_queue_status_is_shown_until_the_first_line(
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals
+) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     waits = "job 12 waits for 2 nodes: Resources (its nodes are in use)"
     runs = "job 12 runs on n[2,4], no output yet"
@@ -122,7 +124,7 @@ def test_the_queue_status_is_shown_until_the_first_line(fake: FakeSlurm, folder:
 
 
 def test_a_job_that_its_partition_does_not_allow_is_cancelled_after_the_limit(
-    fake: FakeSlurm, folder: Path, received: SignalLog
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals
 ) -> None:
     fake.says("squeue", "PENDING|N/A|9||PartitionNodeLimit\n")
     message = (
@@ -148,7 +150,7 @@ def test_a_start_limit_begins_anew_after_another_reason(fake: FakeSlurm) -> None
         unlimited.check("12", JobStatus("PENDING", "PartitionConfig"))
 
 
-def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     fake.says("squeue", "PENDING|N/A|2||BadConstraints\n")
     with pytest.raises(
         BusbwError, match=r"can never start and was canceled: BadConstraints .*; change the requested"
@@ -158,7 +160,7 @@ def test_a_job_that_can_never_start_is_cancelled(fake: FakeSlurm, folder: Path, 
     assert fake.asked("scancel") == ["scancel 12"]
 
 
-def test_a_scheduler_that_is_down_for_a_while(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_scheduler_that_is_down_for_a_while(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     away = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
     fake.says("squeue", error=away, code=1)
     fake.says("scontrol", error=away, code=1)
@@ -168,7 +170,7 @@ def test_a_scheduler_that_is_down_for_a_while(fake: FakeSlurm, folder: Path, rec
 
 
 def test_a_scheduler_that_stays_down(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_SLURM_SILENCE_LIMIT_S", 0.0)
     fake.says("squeue", code=1)
@@ -177,7 +179,7 @@ def test_a_scheduler_that_stays_down(
         Follower(folder, "12", 1, RecordedOutput().callbacks).follow(received)
 
 
-def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     fake.forgets()
     (folder / "batch.log").write_text("slurmstepd: error: *** JOB 12 CANCELLED DUE TO TIME LIMIT ***\n")
     (folder / "step-1.out").write_text("# table\n")
@@ -192,7 +194,7 @@ def test_a_job_that_slurm_has_forgotten(fake: FakeSlurm, folder: Path, received:
 
 
 def test_an_exit_code_that_a_shared_folder_shows_late(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_FOLDER_DELAY_S", FOLDER_DELAY_S)
     fake.forgets()
@@ -201,7 +203,7 @@ def test_an_exit_code_that_a_shared_folder_shows_late(
     assert output.errors == []
 
 
-def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     fake.says("squeue", "NODE_FAIL|N/A|2|n[2,4]|None\n")
     fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
     fake.says("sinfo", (SAID / "sinfo_nodes.txt").read_text())
@@ -212,7 +214,7 @@ def test_a_node_that_failed_is_named(fake: FakeSlurm, folder: Path, received: Si
     assert fake.asked("sinfo")[0].startswith("sinfo --noheader --Node --nodes=n[2,4]")
 
 
-def test_a_folder_that_is_not_shared(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_folder_that_is_not_shared(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     fake.says("squeue", code=1)
     fake.says("scontrol", (SAID / "scontrol_completed.txt").read_text())
     output = RecordedOutput()
@@ -234,7 +236,7 @@ def test_a_folder_has_the_time_that_nfs_takes() -> None:
     assert FOLDER_DELAY_S > 60  # acdirmax of nfs(5), where nobody chose another
 
 
-def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     completed(fake)
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text(END)
@@ -245,7 +247,7 @@ def test_a_good_end_whose_exit_code_never_shows(fake: FakeSlurm, folder: Path, r
     assert not output_follower.is_complete  # nobody knows what stderr had to say
 
 
-def test_a_job_that_was_cut_short_has_shown_all(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_job_that_was_cut_short_has_shown_all(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     fake.says("squeue", "NODE_FAIL|N/A|2|n[2,4]|None\n")
     fake.says("scontrol", (SAID / "scontrol_node_fail.txt").read_text())
     (folder / "batch.log").write_text("")
@@ -278,7 +280,7 @@ class Nfs:
 
 
 def test_files_that_nfs_reported_as_missing(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nfs = Nfs(monkeypatch)
     monkeypatch.setattr(follower, "_FOLDER_DELAY_S", FOLDER_DELAY_S)
@@ -303,7 +305,7 @@ def test_files_that_nfs_reported_as_missing(
 
 
 def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_END_LIMIT_S", 0.0)
     fake.says("squeue", RUNNING)
@@ -318,7 +320,7 @@ def test_an_interrupt_ends_the_ranks_in_good_order_and_then_without(
 
 
 def test_the_second_interrupt_cancels_at_once(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_END_LIMIT_S", NEVER_S)
     fake.says("squeue", RUNNING)
@@ -334,7 +336,7 @@ def test_the_second_interrupt_cancels_at_once(
 
 
 def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_too(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_END_LIMIT_S", NEVER_S)
     fake.says("squeue", RUNNING)
@@ -354,7 +356,7 @@ def test_a_second_interrupt_that_comes_while_slurm_is_told_of_the_first_cancels_
 
 
 def test_an_interrupt_is_repeated_until_slurm_hears_it(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "_ORDERLY_END_LIMIT_S", NEVER_S)
     fake.says("squeue", RUNNING)
@@ -375,7 +377,7 @@ def test_an_interrupt_is_repeated_until_slurm_hears_it(
     assert ENDING_STATUS in output.statuses
 
 
-def test_three_interrupts_without_slurm(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_three_interrupts_without_slurm(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     fake.says("squeue", code=1)
     fake.says("scontrol", error=AWAY, code=1)
     fake.says("scancel", error=AWAY, code=1)
@@ -387,7 +389,7 @@ def test_three_interrupts_without_slurm(fake: FakeSlurm, folder: Path, received:
 
 
 def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_ORDERLY_END_LIMIT_S", "_RETRY_S"):
         monkeypatch.setattr(cancellation, name, 0.0)
@@ -402,7 +404,7 @@ def test_a_cancelled_job_that_does_not_end_is_cancelled_again(
 
 
 def test_a_closed_reader_without_slurm(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.says("squeue", RUNNING)
     fake.says("scancel", error=AWAY, code=1)
@@ -419,7 +421,7 @@ def test_a_closed_reader_without_slurm(
     assert output_follower.is_complete
 
 
-def test_a_lost_terminal_cancels_nothing(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_lost_terminal_cancels_nothing(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     fake.says("squeue", RUNNING)
     output = RecordedOutput(TimedActions((at_once, gets(signal.SIGHUP))))
     with pytest.raises(DetachedError):
@@ -427,7 +429,7 @@ def test_a_lost_terminal_cancels_nothing(fake: FakeSlurm, folder: Path, received
     assert fake.asked("scancel") == []
 
 
-def test_a_closed_reader_cancels(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_a_closed_reader_cancels(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     fake.says("squeue", RUNNING)
     (folder / "step-1.out").write_text("# table\n")
 
@@ -441,14 +443,16 @@ def test_a_closed_reader_cancels(fake: FakeSlurm, folder: Path, received: Signal
 def test_signal_handlers_are_restored() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
-    with logged_signals() as received:
+    with collected_signals() as received:
         os.kill(os.getpid(), signal.SIGHUP)
         received.wait(10.0)
         assert received == [signal.SIGHUP]
     assert [signal.getsignal(number) for number in numbers] == before
 
 
-def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_an_interrupt_that_came_before_the_job_had_an_id(
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals
+) -> None:
     fake.says("squeue", "PENDING|N/A|2||Resources\n")
     os.kill(os.getpid(), signal.SIGINT)
     output = RecordedOutput(TimedActions((lambda: fake.asked("scancel"), fake.forgets)))
@@ -457,7 +461,7 @@ def test_an_interrupt_that_came_before_the_job_had_an_id(fake: FakeSlurm, folder
 
 
 def test_a_full_folder_is_named_at_once(
-    fake: FakeSlurm, folder: Path, received: SignalLog, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, folder: Path, received: ReceivedSignals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "_FOLDER_DELAY_S", NEVER_S)
     monkeypatch.setattr(disk_space, "is_full", lambda at: at == folder)
@@ -484,7 +488,7 @@ def test_detection_of_a_full_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_output_of_a_restarted_job_is_not_mixed(fake: FakeSlurm, folder: Path, received: SignalLog) -> None:
+def test_the_output_of_a_restarted_job_is_not_mixed(fake: FakeSlurm, folder: Path, received: ReceivedSignals) -> None:
     fake.says("squeue", RUNNING)
     (folder / "batch.log").write_text("")
     (folder / "step-1.out").write_text("# table\n# another\n")

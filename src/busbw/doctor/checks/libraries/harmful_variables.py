@@ -36,6 +36,11 @@ class HarmfulValue(Struct, array_like=True, frozen=True):
         return self.values.replace("|", " or ").replace("<", "below ").replace(">", "above ")
 
     @property
+    def forbidden_text(self) -> str:
+        """Values for a sentence on the rule, after "not": "0 or above 31", or "set" for any value."""
+        return "set" if self.values == "*" else self.values_text
+
+    @property
     def effect_sentence(self) -> str:
         """Effect as a sentence, such as "NCCL uses TCP sockets between nodes."."""
         return f"{self.effect[0].upper()}{self.effect[1:]}."
@@ -75,14 +80,15 @@ def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Findi
 
 
 def _check(rows: tuple[HarmfulValue, ...]) -> Check[Machine]:
+    """Makes the check of one variable, with a rule such as "NCCL_NVLS_ENABLE is not 0 on machines with NVLS."."""
     variable = rows[0].variable
     effects = [f"{row.values_text}: {row.effect}" for row in rows]
-    rules = [f"{row.values_text} on machines with {row.traits}" for row in rows]
+    rules = [f"not {row.forbidden_text} on machines with {row.traits}" for row in rows]
     return Check(
         name=f"env-{variable.lower().replace('_', '-')}",
         area="libraries",
         reads=f"{variable} in the environment and in NCCL's configuration files",
-        rule=f"{variable} is not {', not '.join(rules)}.",
+        rule=f"{variable} is {', '.join(rules)}.",
         source=next((row.source for row in rows if row.source), DOCUMENTATION),
         cost=f"{'; '.join(effects)}." if len(rows) > 1 else rows[0].effect_sentence,
         fix=f"unset {variable}",
@@ -94,4 +100,5 @@ HARMFUL_VALUES = msgspec.convert(
     msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes())["harmful"],
     type=tuple[HarmfulValue, ...],
 )
+# The rows of one variable are adjacent in variables.toml, as `groupby` requires.
 CHECKS = tuple(_check(tuple(rows)) for _, rows in groupby(HARMFUL_VALUES, key=lambda row: row.variable))

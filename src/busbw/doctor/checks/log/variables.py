@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES
+from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES, HarmfulValue
 from busbw.doctor.model import Damage, Finding, check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.parts.value_patterns import matches
@@ -36,10 +36,16 @@ def _has(pattern: str) -> Callable[[NcclLog], bool | None]:
     return has
 
 
+def _has_several_pcie_gpus(log: NcclLog) -> bool | None:
+    if log.max_ranks_per_host == 1:
+        return False
+    return None if log.has_nvlink is None else not log.has_nvlink
+
+
 TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "GPUs": lambda _log: True,
     "NVLink": lambda log: log.has_nvlink,
-    "several PCIe GPUs": lambda log: None if log.has_nvlink is None else not log.has_nvlink,
+    "several PCIe GPUs": _has_several_pcie_gpus,
     "NVLS": lambda log: log.uses_nvls,
     "MNNVL": _has(r"fabric UUID [0.]*[1-9a-f]"),
     "RDMA": _has("NET/IB : Using|NET/OFI"),
@@ -58,7 +64,7 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     reads='"set by environment to" messages',
     rule="No variable has a value that does harm on the job's machines (the checks env-...).",
     source=DOCUMENTATION,
-    cost="NCCL leaves out the part or the algorithm that the finding names.",
+    cost="Depends on the variable. The finding names the effect.",
     fix="unset the variable",
 )
 def log_variables(log: NcclLog) -> Iterator[Finding]:
@@ -66,7 +72,8 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
     ignored = _ignored_variables(log)
     decided: set[tuple[str, str]] = set()
     for row in HARMFUL_VALUES:
-        # Hosts can have different values of a variable. The first row that matches a value decides.
+        # Hosts can have different values of a variable. The first row that has a value, and that applies to the job,
+        # decides about this value.
         harmful = [
             (name, value)
             for name, value in log.variables
@@ -74,8 +81,7 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
         ]
         if not harmful or row.variable in ignored:
             continue
-        # True, False, or None if the log does not show the trait. A log has no trait that is missing in TRAITS.
-        traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
+        traits = [_has_trait(log, trait) for trait in row.traits.split(", ") if trait]
         if False in traits:
             continue
         decided.update(harmful)
@@ -86,9 +92,25 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
             (log.variables[row.variable, value].evidence,),
             subject=row.variable,
             cost=row.effect_sentence,
-            damage=Damage(nvls=False) if row.damage == "nvls" else None,
+            damage=_damage(row),
             fix=f"unset {row.variable}; it can also be in /etc/nccl.conf or ~/.nccl.conf",
         )
+
+
+def _has_trait(log: NcclLog, trait: str) -> bool | None:
+    """True if the job's machines have a trait. None if the log does not show it.
+
+    A trait without an entry in TRAITS counts as absent, because no message of NCCL shows it.
+    """
+    return TRAITS[trait](log) if trait in TRAITS else False
+
+
+def _damage(row: HarmfulValue) -> Damage | None:
+    """Returns the damage for the figures of the cost. None: the finding has only the sentence of the effect.
+
+    For the damage "pcie", a log does not show the rate of the slots. For "half", no figures are computed.
+    """
+    return Damage(nvls=False) if row.damage == "nvls" else None
 
 
 def _ignored_variables(log: NcclLog) -> set[str]:

@@ -14,7 +14,7 @@ Reading: TypeAlias = Callable[[Machine, Port], tuple[str, str]]
 Examination: TypeAlias = Callable[[Machine], Iterator[Finding]]
 
 _MIN_MTU = 4200
-"""Bytes for an RDMA packet with 4096 bytes of data and its headers. RDMA uses the next lower power of two."""
+"""Bytes for an RDMA packet with 4096 bytes of data and its headers. With a smaller MTU, packets have less data."""
 
 
 def _same_on_most_ports(
@@ -27,8 +27,8 @@ def _same_on_most_ports(
     Args:
         severity: Severity of a difference.
         kinds: Kinds of ports to compare. If none is given: all kinds.
-        reduces_rate: True if a port with a lower rate costs the missing share of its rate. False: the cost of a
-            difference is unknown.
+        reduces_rate: True if a port with a lower rate reduces the bandwidth between nodes in the same proportion.
+            False: the cost of a difference is unknown.
     """
 
     def make_examination(read: Reading) -> Examination:
@@ -89,8 +89,12 @@ def nic_fw_driver_mixed(machine: Machine, port: Port) -> tuple[str, str]:
     return f"/{path}", f"firmware {machine.word(path)}"
 
 
+def _mtu_path(port: Port) -> str:
+    return f"{NETWORK}/{port.interface}/mtu"
+
+
 def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
-    path = f"{NETWORK}/{port.interface}/mtu"
+    path = _mtu_path(port)
     return f"/{path}", f"MTU {machine.number(path)}"
 
 
@@ -106,10 +110,14 @@ def nic_mtu(machine: Machine) -> Iterator[Finding]:
     if not gpus(machine):
         return  # without a GPU, the NICs may be ordinary network interfaces
     ports = [port for port in compute_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
-    readings = [_mtu(machine, port) for port in ports]
-    if readings and all(machine.number(source[1:]) < _MIN_MTU for source, _ in readings):
-        problem = f"the interfaces of {len(ports)} RoCE NICs have {readings[0][1]}; RDMA packets need {_MIN_MTU}"
-        yield Finding("slow", problem, tuple(Evidence(source, value) for source, value in readings))
+    mtus = sorted({machine.number(_mtu_path(port)) for port in ports})
+    if mtus and mtus[-1] < _MIN_MTU:
+        values_text = " or ".join(str(mtu) for mtu in mtus)
+        problem = (
+            f"the interfaces of {len(ports)} RoCE NICs have MTU {values_text};"
+            f" RDMA packets with 4096 bytes of data need {_MIN_MTU}"
+        )
+        yield Finding("slow", problem, tuple(Evidence(*_mtu(machine, port)) for port in ports))
 
 
 @check(
@@ -141,6 +149,7 @@ def roce_ecn(machine: Machine, port: Port) -> tuple[str, str]:
     folder = f"{NETWORK}/{port.interface}/ecn"
     require(machine.has(folder), "the driver does not state for which priorities it reacts to marked packets")
     texts = []
+    # A reaction point (rp) slows down its sending. A notification point (np) reports marked packets that it received.
     for name, side in (("sent", "rp"), ("received", "np")):
         path = f"{folder}/roce_{side}/enable"
         priorities = [each for each in machine.names(path) if machine.number(f"{path}/{each}")]
