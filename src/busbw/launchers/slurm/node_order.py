@@ -1,4 +1,7 @@
-"""Orders nodes by their network switches, so that neighbors in the order are neighbors in the network."""
+"""Orders nodes by their network switches, so that neighbors in the order are neighbors in the network.
+
+Also reads Slurm's descriptions: host lists and topology.conf.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,8 +83,8 @@ def parse_switches(topology: str) -> Iterator[Switch]:
 def order_by_switch(topology: str) -> list[str]:
     """Returns all nodes of the cluster, ordered by switch.
 
-    Switches below the same switch are adjacent, and so are the nodes of a leaf switch. Within a switch, nodes are in
-    numeric order.
+    Switches below the same switch are adjacent, in numeric order of their names. The nodes of a leaf switch are
+    adjacent, also in numeric order.
 
     Args:
         topology: Output of `scontrol show topology`, or the lines of topology.conf. A block counts as a leaf switch.
