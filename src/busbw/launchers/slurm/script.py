@@ -13,7 +13,7 @@ from busbw.engine import ENGINE, WORLD_VARIABLES, collective_name
 from busbw.launchers.job import shell
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
-from busbw.launchers.slurm.node_order import parse_hostlist
+from busbw.launchers.slurm.hostlist import parse_hostlist
 from busbw.units import count_text
 
 _STEP_NAME = "step-{step}"
