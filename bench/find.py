@@ -243,7 +243,7 @@ def draw_fault(fault: str, slowdown: float, fabric: Fabric, random: np.random.Ge
     if fault == "dead":
         slowdown = math.inf
     elif not has_slowdown(fault):
-        slowdown = 2.0  # failover: two NICs share one port
+        slowdown = 1.0  # a failover has no slowdown
     return SimulatedFault(
         kind={"intermittent": "nic", "dead": "nic"}.get(fault, fault),
         place=places.get(fault, (node, nic)),

@@ -21,7 +21,7 @@ class NvmlGpu {
   /// Current clock of the multiprocessors. A query takes about 10 to 100 us.
   std::optional<double> clock_hz() const;
   std::optional<double> max_clock_hz() const;
-  /// Reasons for a clock below the maximum. Empty also if the driver reports none.
+  /// Reasons for a clock below the maximum. Empty if there is no reason, or if the driver cannot report reasons.
   std::vector<std::string> throttle_reasons() const;
   /// "GPU-5a2f...": the same after every boot.
   std::optional<std::string> uuid() const;
@@ -29,8 +29,9 @@ class NvmlGpu {
   std::optional<int> nvlinks() const;
   /// True if the two GPUs can read and write each other's memory over NVLink.
   bool is_joined_by_nvlink(const NvmlGpu& peer) const;
-  /// Bytes of the GPU's memory that this process uses. The process must be running on the GPU. In a container, NVML may
-  /// report other process numbers. If NVML lists only one process, it is taken as this process.
+  /// Bytes of the GPU's memory that this process uses. NVML lists the processes on a GPU by number. In a container, the
+  /// numbers may be wrong, so a process that is alone in the list is taken as this process. Empty if the list does not
+  /// have this process.
   std::optional<std::int64_t> process_bytes() const;
 
  private:

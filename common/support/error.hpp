@@ -38,10 +38,10 @@ struct EnvironmentError : Error {
   explicit EnvironmentError(const std::string& message) : Error(ExitCode::environment, message) {}
 };
 
-/// Thrown by waits after another rank aborted the job, to unwind this rank. The job already holds the failure to
-/// report.
+/// Thrown by waits after the job was aborted, to unwind this rank. Another rank or process, a signal or the watchdog
+/// aborts a job. The job already holds the failure to report.
 struct JobAborted : std::exception {
-  const char* what() const noexcept override { return "the job was aborted by another rank"; }
+  const char* what() const noexcept override { return "the job was aborted"; }
 };
 
 }  // namespace busbw

@@ -73,7 +73,7 @@ bool has_sha_instructions() {
 
 /// Same result as process_blocks_portable, four rounds per turn of the inner loop. The instruction sha256rnds2 runs two
 /// rounds and requires the state in two registers, named by their words: abef and cdgh, highest word first. It returns
-/// the new abef; the new cdgh is the old abef. So the two variables swap roles with each call.
+/// the new abef. The new cdgh is the old abef.
 __attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instructions(State& state, const std::byte* bytes,
                                                                                   std::size_t blocks) {
   const auto word = [&](std::size_t i) { return static_cast<int>(state[i]); };
@@ -88,16 +88,20 @@ __attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instruction
     for (std::size_t i = 0; i < 16; ++i) {
       __m128i& current = w[i % 4];  // words of rounds 4 * i to 4 * i + 3
       const __m128i &ago3 = w[(i + 1) % 4], &ago2 = w[(i + 2) % 4], &ago1 = w[(i + 3) % 4];  // agoN: N turns earlier
-      if (i < 4)
+      if (i < 4) {
         current = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes) + i), byte_swap);
-      else  // w[t] of the portable version: msg1 adds s0 to w[t - 16], alignr gives w[t - 7], msg2 adds s1
-        current = _mm_sha256msg2_epu32(
-            _mm_add_epi32(_mm_sha256msg1_epu32(current, ago3), _mm_alignr_epi8(ago1, ago2, 4)), ago1);
+      } else {  // computes w[t] as in the portable version
+        const __m128i w_16_ago_plus_s0 = _mm_sha256msg1_epu32(current, ago3);  // w[t - 16] + s0
+        const __m128i w_7_ago = _mm_alignr_epi8(ago1, ago2, 4);  // w[t - 7]
+        current = _mm_sha256msg2_epu32(_mm_add_epi32(w_16_ago_plus_s0, w_7_ago), ago1);  // adds s1
+      }
       const __m128i schedule_plus_constants =
           _mm_add_epi32(current, _mm_loadu_si128(reinterpret_cast<const __m128i*>(kRoundConstants.data()) + i));
-      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, schedule_plus_constants);
-      // 0x0e moves the upper two words down, for the next two rounds.
-      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(schedule_plus_constants, 0x0e));
+      const __m128i upper_words = _mm_shuffle_epi32(schedule_plus_constants, 0x0e);  // for the second two rounds
+      const __m128i abef_after_2_rounds = _mm_sha256rnds2_epu32(cdgh, abef, schedule_plus_constants);
+      const __m128i cdgh_after_2_rounds = abef;
+      abef = _mm_sha256rnds2_epu32(cdgh_after_2_rounds, abef_after_2_rounds, upper_words);
+      cdgh = abef_after_2_rounds;
     }
     abef = _mm_add_epi32(abef, abef_before);
     cdgh = _mm_add_epi32(cdgh, cdgh_before);

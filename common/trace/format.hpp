@@ -129,7 +129,9 @@ struct Header {
   std::uint32_t header_bytes;
   /// Requested records: stored, incomplete and lost ones. After TraceFile::close only the records in the file.
   std::atomic<std::uint64_t> record_count;
-  std::atomic<std::uint64_t> lost_count;  // records that were not stored: size limit, full disk, late chunk
+  /// Records that were not stored: at the size limit, on a full disk, in a chunk that was reserved too late, after
+  /// TraceFile::close, or with an unknown communicator.
+  std::atomic<std::uint64_t> lost_count;
   std::uint64_t max_bytes;  // size limit of the file
   std::uint64_t start_realtime_ns;  // Unix time of start_monotonic_ns
   std::uint64_t start_monotonic_ns;

@@ -27,8 +27,9 @@ inline std::vector<std::string_view> split_at_commas(std::string_view text) {
 }
 
 // replay_options.cpp
-/// Reads the program of `replay`. `file`: empty if the command line does not name a file.
-std::shared_ptr<const MatchedCalls> read_matched_calls(const std::string& program, const std::string& file);
+/// Reads the replay program in `file`, which is empty if the command line does not name a file. `executable`: name of
+/// this executable, for messages.
+std::shared_ptr<const MatchedCalls> read_matched_calls(const std::string& executable, const std::string& file);
 
 // case_options.cpp
 void read_sizes(const FlagValues& flags, Options& options);

@@ -11,9 +11,10 @@
 
 namespace busbw {
 
-std::shared_ptr<const MatchedCalls> read_matched_calls(const std::string& program, const std::string& file) {
+std::shared_ptr<const MatchedCalls> read_matched_calls(const std::string& executable, const std::string& file) {
   if (file.empty())
-    throw UsageError(fmt::format("{}: the file is missing; name the file of a replay program first", program));
+    throw UsageError(
+        fmt::format("{}: the command line names no replay program; name its file before the flags", executable));
   return std::make_shared<const MatchedCalls>(read_replay_program(file));
 }
 
@@ -27,10 +28,12 @@ void configure_replay(Options& options) {
   if (options.groups().size() > 1) throw UsageError("NCCL_TESTS_SPLIT: a replay has its own groups; unset it");
   if (options.min_busbw_bytes_per_s) throw UsageError("NCCL_TESTS_MIN_BW: a replay has no busbw; unset it");
   RunSettings& settings = options.settings;
+  // A replay has one row, which counts bytes. The calls of the program have their own types, roots and buffers.
   options.data.dtypes = {Dtype::uint8};
   options.data.root = 0;
   settings.placement = "out";
   if (!options.flags.has("--average")) settings.average = kMaxOverRanks;  // the step ends with its last rank
+  // The size of a buffer. plan_run_memory() takes the maximum, or the largest size from the minimum that fits.
   const SliceBytes bytes = slice_bytes(*options.replay);
   settings.min_bytes = std::max<std::uint64_t>(1, bytes.min_bytes);
   settings.max_bytes = std::max(settings.min_bytes, bytes.max_bytes);

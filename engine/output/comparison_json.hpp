@@ -10,9 +10,9 @@ namespace busbw {
 
 /// Writes the member "samples_us": the time of each rank and iteration.
 void write_samples(JsonBuilder& json, const std::vector<std::vector<double>>& rank_samples_s);
-/// Writes the member "skew"; null without --skew.
+/// Writes the member "skew"; null without --skew. SkewComparison explains the values.
 void write_skew(JsonBuilder& json, const std::optional<SkewComparison>& comparison);
-/// Writes the member "together"; null without --with.
+/// Writes the member "together"; null without --with. TogetherResult explains the values.
 void write_together(JsonBuilder& json, const std::optional<TogetherResult>& result);
 
 }  // namespace busbw

@@ -176,15 +176,18 @@ std::optional<PublishedAddress> RendezvousPoint::read_published() {
 RendezvousPoint::CandidateLookup RendezvousPoint::find_candidates() {
   CandidateLookup lookup;
   if (membership_.process == 0) {
-    lookup.candidates.push_back({own_endpoint_, {}});
+    lookup.candidates.push_back({.endpoint = own_endpoint_, .message_prefix = {}});
     return lookup;
   }
   if (const auto* address = std::get_if<TcpStoreAddress>(&membership_.store)) {
     for (const std::string& host : address->hosts) {
       const Resolution resolution = resolve_host(host, address->port);
       if (!resolution.message.empty()) lookup.problem = resolution.message;
-      for (const Endpoint& endpoint : resolution.endpoints)
-        lookup.candidates.push_back({endpoint, host == endpoint.host() ? std::string() : host + " at "});
+      for (const Endpoint& endpoint : resolution.endpoints) {
+        const bool is_from_name = host != endpoint.host();
+        lookup.candidates.push_back(
+            {.endpoint = endpoint, .message_prefix = is_from_name ? host + " at " : std::string()});
+      }
     }
     return lookup;
   }
@@ -197,7 +200,8 @@ RendezvousPoint::CandidateLookup RendezvousPoint::find_candidates() {
   if (!has_own_token_) membership_.token = published->token;
   std::string_view hosts = published->hosts;  // a blank follows each host
   for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
-    lookup.candidates.push_back({endpoint_of(std::string(hosts.substr(0, end)), published->port), {}});
+    lookup.candidates.push_back(
+        {.endpoint = endpoint_of(std::string(hosts.substr(0, end)), published->port), .message_prefix = {}});
     hosts.remove_prefix(end + 1);
   }
   return lookup;
@@ -271,7 +275,7 @@ std::optional<TcpChannel> RendezvousPoint::try_candidates(bool is_control, int m
     }
     ConnectResult connected = connect_to(candidate->endpoint, std::min(max_connect_ticks, ticks_left), should_stop);
     if (!connected.socket.is_open()) {
-      attempt.error = candidate->name + connected.message;
+      attempt.error = candidate->message_prefix + connected.message;
       continue;
     }
     TcpChannel channel(std::move(connected.socket));

@@ -84,7 +84,8 @@ class RendezvousPoint {
     Ticker ticker = {};
     int tick = 0;
     std::string error = {};  // last problem
-    /// Token or version mismatch in the current round over all candidates. The sender may not belong to the job.
+    /// Token or version mismatch at a candidate address, in the current round over all candidates; empty without one.
+    /// The program at this address may not belong to the job, so `join` first tries further rounds.
     std::string rejection = {};
 
     /// Updates `tick`. Returns the time left, or 0.
@@ -93,12 +94,12 @@ class RendezvousPoint {
   /// One address at which process 0 may listen.
   struct CandidateAddress {
     Endpoint endpoint;
-    std::string name;  // for messages: "node1 at " if the address was resolved from a name, else empty
+    std::string message_prefix;  // "node1 at " if the address was resolved from a host name, else empty
   };
   /// Result of a search for process 0.
   struct CandidateLookup {
     std::vector<CandidateAddress> candidates;
-    std::string problem;  // reason why an address is missing; empty if none is
+    std::string problem;  // last reason for which an address is unknown; empty if all addresses are known
   };
   void publish(const PublishedAddress& address);
   std::optional<PublishedAddress> read_published();

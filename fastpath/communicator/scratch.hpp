@@ -31,27 +31,29 @@ struct ScratchMemory {
 bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, const Nvml& nvml);
 
 /// Pool of the memory of destroyed communicators: their own memory and their mappings of other processes' memory. The
-/// next communicator of the same size reuses it. Two reasons against freeing it at once:
+/// next communicator of the same size reuses the memory. The memory is not freed at once for two reasons:
 ///
-/// - Peers may still have it open, and CUDA calls it undefined to free memory that another process has open.
+/// - Peers may still have the memory open. In CUDA, freeing memory that another process has open is undefined.
 /// - Freeing and closing may wait for all work on the GPU. That work may in turn wait for this thread's next call.
 ///
-/// No peer writes into memory in the pool, because the rank has received all cells. An exception is a peer that aborts
-/// and then starts another call. Its cells have tags that no later communicator expects (clique_setup.cpp).
+/// A rank puts its memory into the pool after it has received all cells. Only a peer that aborts and then starts
+/// another call may write into it later. No later communicator expects the tags of such cells (clique_setup.cpp).
 class ScratchPool {
  public:
-  /// Prepares take() with the same arguments. Unless the pool has memory of that size, closes unused memory of other
-  /// processes. Then these processes may free memory in the next round of the setup.
+  /// Prepares take() with the same arguments. If the pool has no memory of that size, closes the memory of other
+  /// processes that this process no longer uses. The other processes can then free this memory in take(), which the
+  /// ranks call in the next round of the setup.
   void prepare(int device, std::size_t bytes);
   /// Returns memory of that size on the current device, from the pool if possible. Otherwise frees the pool's memory of
   /// other sizes before it allocates. Throws EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
-  /// Returns memory to the pool. Like release_peer_memory(), it does not wait for a thread that frees memory.
+  /// Returns memory to the pool. Does not wait for a thread that allocates or frees memory.
   void put_back(int device, std::size_t bytes, ScratchMemory memory);
 
   /// Opens another process's memory and returns its address for the current device. Throws EnvironmentError.
   char* open_peer_memory(int device, const std::array<unsigned char, 64>& handle);
-  /// Ends one use of opened memory, which stays open for later communicators.
+  /// Ends one use of opened memory, which stays open for later communicators. Does not wait for a thread that allocates
+  /// or frees memory.
   void release_peer_memory(int device, const std::array<unsigned char, 64>& handle);
 
  private:
@@ -66,9 +68,10 @@ class ScratchPool {
   void clear(int device);
   std::mutex& allocation_mutex(int device);
 
-  // By device. Held while CUDA may wait for work on the GPU, and locked before mutex_.
+  // By device. Held while CUDA allocates, frees or closes memory, which may wait for work on the GPU. Locked before
+  // mutex_.
   std::map<int, std::mutex> allocation_mutexes_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the three maps
   std::multimap<std::pair<int, std::size_t>, ScratchMemory> pooled_memories_;  // by device and bytes
   std::map<std::pair<int, std::array<unsigned char, 64>>, OpenedMemory>
       opened_memories_;  // by device and CUDA IPC handle
@@ -87,8 +90,8 @@ class Scratch {
   /// Returns the size of a rank's scratch memory in bytes. `cells`: cells per step.
   static std::size_t bytes_for(int ranks, int cells);
 
-  /// Fills in the address of the memory for this process, and its handle for other processes. Also sets `is_ready`: 1
-  /// if CUDA can create the handle, otherwise 0.
+  /// Sets `memory`, the address in this process, and `handle`, for other processes. Sets `is_ready` to 1 if CUDA can
+  /// create the handle, otherwise to 0.
   void describe_memory(RankCapabilities& capabilities) const;
   /// Opens every peer's memory. The ranks must satisfy are_linked(). Throws EnvironmentError.
   void open_peers(const std::vector<RankCapabilities>& ranks, int own_rank);

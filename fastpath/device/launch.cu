@@ -20,8 +20,8 @@ void preload_kernels(int ranks) {
   preload_float16_kernels(ranks);
   preload_bfloat16_kernels(ranks);
   preload_moving_kernels(ranks);
-  cudaFuncAttributes attributes;
-  cudaFuncGetAttributes(&attributes, wait_for_tags);
+  cudaFuncAttributes unused_attributes;
+  cudaFuncGetAttributes(&unused_attributes, wait_for_tags);  // loads the kernel
 }
 
 cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream) {
@@ -38,8 +38,8 @@ cudaError_t launch_wait(const Lane& lane, std::uint64_t tag, cudaStream_t stream
   Lane lane_argument = lane;
   std::uint64_t tag_argument = tag;
   void* arguments[] = {&lane_argument, &tag_argument};
-  // Return this call's own error, not CUDA's last error. An earlier error must not stop this rank, because its peers
-  // would hang.
+  // Not a launch by <<<>>>: its error is only CUDA's last error, which may be an earlier one. cudaLaunchKernel returns
+  // its own error. An earlier error must not stop this rank, because its peers would hang.
   return cudaLaunchKernel(reinterpret_cast<const void*>(&wait_for_tags), dim3(1), dim3(kMaxBlocks), arguments, 0,
                           stream);
 }

@@ -19,7 +19,8 @@ struct RankCapabilities {
   std::array<char, 56> gpu{};              ///< name of the GPU
   std::int32_t capability_major = 0;  ///< major compute capability of the GPU
   std::int32_t cells = 0;  ///< cells per step (schedule.hpp) for which there is memory; 0: too little memory
-  std::int32_t is_ready = 0;  ///< round 2: the memory is allocated; round 3: all peers' memory is mapped
+  /// 1: the round succeeded. Round 2: the memory is allocated and has a handle; round 3: all peers' memory is mapped.
+  std::int32_t is_ready = 0;
   std::int32_t needs_nccl = 0;  ///< a variable requests a feature that only NCCL has
   std::uint64_t tags_begin = 0;  ///< random number before the first tag; all ranks use the value of rank 0
   std::uint64_t memory = 0;  ///< address of the scratch memory in the rank's process

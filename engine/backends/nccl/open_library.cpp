@@ -23,20 +23,23 @@ constexpr std::array kRequiredFunctions{"ncclGetVersion",     "ncclGetUniqueId",
                                         "ncclCommDestroy",    "ncclCommAbort",   "ncclCommGetAsyncError",
                                         "ncclGetErrorString", "ncclGroupStart",  "ncclGroupEnd"};
 
-/// `source` begins the error message: the option or variable that named the library.
-void* open_or_throw(const std::string& path, const std::string& source) {
+/// `source` begins the error message, which ends with `remedy`.
+void* open_or_throw(const std::string& path, const std::string& source, const std::string& remedy) {
   if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  throw EnvironmentError(
-      fmt::format("{} {} cannot be loaded: {}; name another NCCL library, or leave it out", source, path, dlerror()));
+  throw EnvironmentError(fmt::format("{} {} cannot be loaded: {}; {}", source, path, dlerror(), remedy));
 }
 
 /// Opens the first library of the search order.
 void* open_first(const LibrarySearch& search) {
-  if (!search.named_path.empty()) return open_or_throw(search.named_path, search.path_source);
+  if (!search.named_path.empty())
+    return open_or_throw(search.named_path, search.path_source,
+                         fmt::format("name another NCCL library, or drop {}", search.path_source));
   // Symbols of a preloaded library are among the program's own.
   if (dlsym(RTLD_DEFAULT, "ncclGetVersion")) return dlopen(nullptr, RTLD_NOW);
   // A library that is installed with the program precedes the system's. If it cannot be loaded, that is an error.
-  if (!search.wheel_files.empty()) return open_or_throw(search.wheel_files.front(), "the wheel's library");
+  if (!search.wheel_files.empty())
+    return open_or_throw(search.wheel_files.front(), "the wheel's library",
+                         "reinstall the wheel, or name another NCCL library with --library");
   if (void* const handle = dlopen(search.system_library.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   throw EnvironmentError(fmt::format(
       "no NCCL library found: {}; install one (pip install nvidia-nccl-cu13), or name it with --library or {}",
@@ -77,8 +80,10 @@ OpenedLibrary open_nccl(const LibrarySearch& search) {
     throw EnvironmentError(
         fmt::format("{} is not a library with NCCL's interface: it lacks {}; name another with --library",
                     library.path.empty() ? search.named_path : library.path, fmt::join(missing, ", ")));
-  library.read_version("--library");
-  if (is_nccl_version(library.version) && library.version < kMinVersion)
+  library.read_version(/*setting=*/"--library");
+  // Another library with NCCL's interface may have a version number that says nothing about its functions.
+  const bool is_old_nccl = is_nccl_version(library.version) && library.version < kMinVersion;
+  if (is_old_nccl)
     throw EnvironmentError(
         fmt::format("{} is too old; use 2.18 or later: name another with --library, or "
                     "install one (pip install nvidia-nccl-cu13)",

@@ -29,6 +29,8 @@ from busbw.readers import Event, LogNote, TableChunk, UserClaims
 from busbw.terminal import StreamConsole, activity
 from busbw.units import count_text, escape_json, plain, shorten, size_range_text
 
+_ROWS_REFUSED = ExitCode.WRONG_DATA
+"""Exit code if rows were refused. `busbw import` gives 1 this meaning (docs/reference/exit-codes.md)."""
 _MAX_TABLES = 60
 """Maximum number of shown tables of a file."""
 _MAX_REFUSALS = 10
@@ -109,11 +111,12 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
     else:
         for path in _log_files(paths, totals):
             print_file(path, claims, totals)
-    for error in totals.failures[:-1]:
-        _print_remark(f"busbw: {error}")
     if totals.failures:
-        raise totals.failures[-1]
-    return ExitCode.WRONG_DATA if totals.refused else ExitCode.GOOD
+        *printed, raised = totals.failures  # the raised error is printed last, and sets the exit code
+        for error in printed:
+            _print_remark(f"busbw: {error}")
+        raise raised
+    return _ROWS_REFUSED if totals.refused else ExitCode.GOOD
 
 
 def _log_files(paths: tuple[Path, ...], totals: _Totals) -> Iterator[Path]:
@@ -250,7 +253,7 @@ def _print_summary(path: Path, claims: UserClaims, totals: _Totals) -> None:
 
 
 class _FileOverview:
-    """Contents of a file in bounded memory: the first tables and refusals, and the count of each."""
+    """Contents of a file: the first tables and refusals, all notes, and counts. A file has few notes."""
 
     def __init__(self) -> None:
         self._summaries: list[_TableSummary] = []
@@ -282,12 +285,14 @@ class _FileOverview:
         summary = self._incomplete.pop(line, None)
         if summary is None:
             self._table_count += 1
-            if self._table_count > _MAX_TABLES and chunk.is_last:
-                return  # a hidden table with more chunks is kept: its next chunk must not count as another table
+            is_shown = self._table_count <= _MAX_TABLES
+            if not is_shown and chunk.is_last:
+                return
             summary = _TableSummary(chunk.table)
-            if self._table_count <= _MAX_TABLES:
+            if is_shown:
                 self._summaries.append(summary)
         summary.add(chunk.table)
+        # This also applies to a table that is not shown: its next chunk must not count as another table.
         if not chunk.is_last:
             self._incomplete[line] = summary
 

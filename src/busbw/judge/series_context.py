@@ -34,7 +34,8 @@ class SeriesContext:
     """Expectation at the sizes of the series."""
     network_nics: NetworkNics | None
     nearest: NearestReference | None
-    """Most similar sweep of the selected reference, or of all published ones. None also for a reference log."""
+    """Most similar sweep of the selected reference, or of all published ones. None if no sweep is similar, and if a
+    reference log is selected, because the log is then the yardstick."""
 
     @property
     def assumes_nics(self) -> bool:
@@ -82,8 +83,10 @@ class ContextFinder:
         system = effective_system(series.table, self._system, nics=self._nics, sharp=self._sharp)
         sizes_bytes = [point.size_bytes for point in series.points]
         expectation = expectation_of(series.table, series.row, system, sizes_bytes) if system else None
-        # The system with the NICs that the user states. None if the user states neither; the log then decides.
-        stated_system = expectation.system if expectation and (self._system or self._nics) else None
+        states_hardware = self._system is not None or self._nics is not None
+        # The expectation's system has the NICs that the user states. If the user states no hardware, or without an
+        # expectation, `network_nics_finder` gets None and derives the NICs from the log.
+        stated_system = expectation.system if expectation and states_hardware else None
         network_nics = network_nics_finder(series.table, stated_system)(series.row)
         has_log = self.selection.log is not None
         nearest = None if has_log else select_nearest(series.with_stated_nics(network_nics), self.selection)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from busbw.launchers.slurm.node_order import Switch, expand_hostlist, parse_switches
+from busbw.launchers.slurm.hostlist import expand_hostlist
+from busbw.launchers.slurm.node_order import Switch, parse_switches
 from busbw.network_topology.leaves import Attachment
 
 

@@ -7,7 +7,8 @@ from markupsafe import Markup
 
 from busbw.report.axes import LEGEND_ICON_WIDTH, Scale, legend_icon, number, value_ticks
 from busbw.report.page import LegendEntry, Picture
-from busbw.svg import drawing, element, group
+from busbw.svg import drawing, element
+from busbw.svg import group as svg_group
 from busbw.traces.analysis.intervals import Values
 from busbw.traces.analysis.timeline import Lane, Timeline
 
@@ -23,10 +24,11 @@ def timeline_picture(timeline: Timeline, labels: Sequence[str]) -> Picture:
     """Draws the timeline. `labels`: names of the groups of communicators."""
     scale = Scale(0.0, timeline.duration_ms, _LEFT, _RIGHT, is_linear=True)
     groups = sorted({lane.group for lane in timeline.lanes})
-    color_by_group = {lane_group: f"s{index % _COLORS}" for index, lane_group in enumerate(groups)}
+    color_by_group = {group: f"s{index % _COLORS}" for index, group in enumerate(groups)}
     blocks: list[Markup] = []
     y = _TOP
     rank_count = 0
+    # `groupby` needs the lanes of a rank side by side: `Timeline.lanes` is ordered by rank.
     for rank, lanes in groupby(timeline.lanes, key=lambda lane: lane.rank):
         top = y
         for lane in lanes:
@@ -37,7 +39,7 @@ def timeline_picture(timeline: Timeline, labels: Sequence[str]) -> Picture:
         y += _RANK_GAP
         rank_count += 1
     ticks = [
-        group(
+        svg_group(
             element("path", d=f"M{scale(tick):.1f} {_TOP:g}V{y:.1f}", class_="grid"),
             element("text", number(tick), x=scale(tick), y=y + 14, class_="tick mid"),
         )
@@ -46,7 +48,7 @@ def timeline_picture(timeline: Timeline, labels: Sequence[str]) -> Picture:
     axis = element("text", "ms since the start of the step", x=(_LEFT + _RIGHT) / 2, y=y + 32, class_="axis mid")
     ranks_text = f"{rank_count} of {timeline.rank_count} ranks. " if rank_count < timeline.rank_count else ""
     note = f"{ranks_text}Empty space is time without operations; the device may compute. Short gaps are not visible."
-    legend = [LegendEntry(_sample("transfer", color_by_group[lane_group]), labels[lane_group]) for lane_group in groups]
+    legend = [LegendEntry(_sample("transfer", color_by_group[group]), labels[group]) for group in groups]
     waiting_sample = _sample("waiting", color_by_group[groups[0]])
     legend.append(LegendEntry(waiting_sample, "the same, lighter: waits for a later rank"))
     return Picture(
@@ -67,7 +69,7 @@ def _draw_lane(lane: Lane, scale: Scale, y: float, color: str) -> tuple[Markup, 
         for kind, (starts, ends) in (("waiting", lane.waits), ("transfer", lane.transfers))
         if len(starts)
     ]
-    return background, group(*shapes, class_=color)
+    return background, svg_group(*shapes, class_=color)
 
 
 def _boxes(scale: Scale, starts: Values, ends: Values, y: float) -> str:
@@ -82,4 +84,4 @@ def _boxes(scale: Scale, starts: Values, ends: Values, y: float) -> str:
 
 def _sample(kind: str, color: str) -> Markup:
     box = element("rect", x=2, y=2, width=LEGEND_ICON_WIDTH - 4, height=10, class_=kind)
-    return legend_icon(group(box, class_=color))
+    return legend_icon(svg_group(box, class_=color))

@@ -1,4 +1,4 @@
-"""Simulated faults, as `--fault KIND:WHERE:SLOWDOWN` states them."""
+"""Simulated faults, as `--fault KIND:WHERE:SLOWDOWN` states them. A failover has no slowdown."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,8 @@ FORMS = {
 """Every kind of fault and the form of its place, with the optional part in brackets.
 
 LEAF is a number in the order of the leaf names of the simulator. A single GPU of nvlink stands for its links to all
-other GPUs. The ports of a GPU are slow only if the GPU exchanges data with several GPUs of its node at once."""
+other GPUs. The ports of a GPU are slow only if the GPU exchanges data with several GPUs of its node at once. After a
+failover, the next NIC of the node also carries the traffic of the NIC."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,8 @@ class SimulatedFault:
     place: tuple[int, ...]
     """Numbers of the part, in the order of its form in `FORMS`. The first is a node, leaf or rail."""
     slowdown: float
-    """Time of the flows of the part relative to a healthy part. Infinite if the part is dead."""
+    """Time of the flows of the part relative to a healthy part. Infinite if the part is dead. 1 for a failover, because
+    the simulation derives the times from the load of the next NIC."""
     share: float = 1.0
     """Share of the iterations in which the part is slow."""
 
@@ -47,22 +49,25 @@ def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
     The number after "@" is the share of slow iterations.
 
     Raises:
-        UsageError: The kind is unknown, or the place is not in the fabric.
+        UsageError: The kind is unknown, the place is not in the fabric, or a failover has a slowdown.
     """
     kind, _, rest = text.partition(":")
     place_text, _, slowdown_text = rest.partition(":")
     if kind not in FORMS:
         remedy = f"{suggestion(kind, FORMS)}use one of {', '.join(FORMS)}"
         raise UsageError(f'--fault {text}: the kind "{kind}" is unknown', remedy=remedy)
-    form = f"{kind}:{FORMS[kind]}"
-    if kind != "failover":
-        form += ":SLOWDOWN"
-    elif not slowdown_text:
-        slowdown_text = "2"  # one NIC carries the traffic of two
     place = _parse_place(place_text, FORMS[kind])
-    slowdown, share = _parse_slowdown(slowdown_text)
-    if place is None or not slowdown > 1 or not 0 < share <= 1:
-        raise UsageError(f"--fault {text} is not a fault", remedy=f"write {form}, such as nic:3/5:2.0")
+    slowdown, share = 1.0, 1.0
+    form, example = f"{kind}:{FORMS[kind]}", "failover:3/5"
+    has_slowdown = kind != "failover"
+    if has_slowdown:
+        slowdown, share = _parse_slowdown(slowdown_text)
+        form, example = f"{form}:SLOWDOWN", "nic:3/5:2.0"
+    elif slowdown_text:
+        raise UsageError(f"--fault {text}: a failover has no slowdown", remedy=f"write {form}")
+    is_slow = slowdown > 1 and 0 < share <= 1
+    if place is None or (has_slowdown and not is_slow):
+        raise UsageError(f"--fault {text} is not a fault", remedy=f"write {form}, such as {example}")
     _reject_outside(text, kind, place, fabric)
     return SimulatedFault(kind=kind, place=place, slowdown=slowdown, share=share)
 

@@ -15,7 +15,7 @@ using namespace busbw;
 
 namespace {
 
-/// Calls `visit` for all collectives, with default settings, by size and number of ranks. Skips rejected numbers of
+/// Calls `check` for all collectives, with default settings, by size and number of ranks. Skips rejected numbers of
 /// ranks.
 void for_every_case(
     const std::function<void(const Collective&, std::size_t count, std::size_t element_bytes, int ranks)>& check) {

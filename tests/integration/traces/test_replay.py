@@ -346,7 +346,7 @@ def test_wrong_files_flags_and_rank_counts_are_refused(programs: Programs) -> No
     assert "the program has 2 ranks, the job has 3" in replay(programs, document, "-t", 3).sentence()
     assert "-b (--minbytes) 8: replay has no such flag" in replay(programs, document, "-t", 2, "-b", 8).sentence()
     assert "the file cannot be read" in programs.run("busbw-engine", "replay", "absent.json").sentence()
-    assert "the file is missing" in programs.run("busbw-engine", "replay", "-t", 2).sentence()
+    assert "the command line names no replay program" in programs.run("busbw-engine", "replay", "-t", 2).sentence()
 
 
 def test_processes_need_the_same_program(programs: Programs) -> None:

@@ -113,6 +113,11 @@ def test_the_hostfile_has_the_healthy_nodes(tmp_path: Path, capsys: pytest.Captu
         (["--simulate", "4x8", "--fault", "nic:0/0:0.5"], "is not a fault"),
         (["--simulate", "4x8", "--fault", "nic:0/0:2@7"], "is not a fault"),
         (["--simulate", "4x8", "--fault", "pair:1-1:2"], "a pair has two different ends"),
+        (
+            ["--simulate", "4x8", "--fault", "failover:1/5:4.0"],
+            "--fault failover:1/5:4.0: a failover has no slowdown; write failover:NODE/NIC",
+        ),
+        (["--simulate", "4x8", "--fault", "failover:1"], "write failover:NODE/NIC, such as failover:3/5"),
     ],
 )
 def test_a_wrong_option_is_an_error(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

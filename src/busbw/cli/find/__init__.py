@@ -30,6 +30,7 @@ from busbw.simulator.faults import FORMS
     epilog="Try: busbw find --simulate 16x8 --fault nic:3/5:2.0, or on a cluster: busbw find slurm -N 128 -p gpu. "
     f"KIND:WHERE is one of {', '.join(f'{kind}:{form}' for kind, form in FORMS.items())}, counted from 0. "
     "SLOWDOWN is a ratio of times above 1, or dead; 2.0@0.2 is slow in a fifth of the iterations. "
+    "failover has no SLOWDOWN: the next NIC of the node also carries the traffic of the NIC. "
     "Exit codes: 0 healthy, 5 found, 6 undecided, 3 could not measure.",
 )
 @click.option("--simulate", "shape", metavar="NODESxGPUS", help="Search in a simulated cluster, such as 128x8.")
@@ -72,7 +73,7 @@ from busbw.simulator.faults import FORMS
     "--ranks",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Ranks on this machine.  [default: one per GPU; on the host one per processor from 2 to 4]",
+    help="Ranks on this machine.  [default: one per GPU; without GPUs one per processor, at least 2 and at most 4]",
 )
 @click.option(
     "--answer-timeout",

@@ -17,7 +17,7 @@ from busbw.launchers import local as launcher
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of processes, each with the engine's -t times -g ranks.  "
-    "[default: one per GPU, or one per processor from 2 to 4]",
+    "[default: one per GPU; without GPUs one per processor, at least 2 and at most 4]",
 )
 @common_options
 def local(options: LaunchOptions, processes: int | None) -> int:

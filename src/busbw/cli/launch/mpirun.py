@@ -75,7 +75,8 @@ def mpirun(
 ) -> int:
     """Starts COLLECTIVE with mpirun; the programs need no MPI.
 
-    Without hosts it runs on this machine, with one process per GPU, or one per processor from 2 to 4.
+    Without hosts it runs on this machine, with one process per GPU. Without GPUs it starts one process per processor,
+    at least 2 and at most 4.
     """
     mpirun_words = split_command("--mpirun", mpirun_text)
     host_slots = read_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))

@@ -33,7 +33,8 @@ from busbw.launchers.job.job import Job
 from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, has_allocation
 from busbw.launchers.slurm.exit_code import NodesNotStartedError
-from busbw.launchers.slurm.node_order import order_by_switch, parse_hostlist, sort_nodes
+from busbw.launchers.slurm.hostlist import parse_hostlist
+from busbw.launchers.slurm.node_order import order_by_switch, sort_nodes
 from busbw.launchers.slurm.processors import SINFO_COMMAND, min_processors
 from busbw.launchers.slurm.reserved_options import RESERVED_BY_SBATCH, RESERVED_BY_SRUN, reject_reserved
 from busbw.launchers.slurm.script import SlurmTarget, batch_script

@@ -1,7 +1,8 @@
 """Redacts a capture: replaces names, addresses, UUIDs and serial numbers in its keys, values and manifest.
 
 A replacement is the same in the whole capture and keeps the class of an address, so that checks decide as before.
-Names of interfaces and RDMA devices stay. Evidence stays readable.
+Names of interfaces and RDMA devices stay, except that the MAC address in a name such as enx0c42a1b2c3d4 is replaced.
+Evidence stays readable.
 """
 
 import getpass
@@ -24,20 +25,28 @@ from busbw.secret_variables import may_be_secret
 _ENVIRONMENT = f"{FACTS}environment.json"
 _PSEUDONYM = re.compile(r"(?:host|domain|user|name|serial|secret)-\d+")
 _NAMES = {
+    # Tokens of GitHub, GitLab, Hugging Face and Slack.
     r"\b(?:gh[opsru]_|github_pat_|glpat-|hf_|xox[abp]-)[\w-]{8,}": "secret",
+    # password=..., "api_key": "..."
     r"(?i)(?:token|passw(?:or)?d|secret|api_?key)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;&]+)": "secret",
-    r"\bip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w.-]+)?\b": "host",  # in clouds
+    r"\bip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w.-]+)?\b": "host",  # ip-10-0-0-1.ec2.internal, in clouds
+    # user@host.domain, but not a unit of systemd such as getty@tty1.service
     r"(?<![\w.+-])[\w.+-]+@(?![\w.:-]*\.(?:service|socket|target|timer|slice)\b)[\w-]+(?:\.[\w-]+)+": "user",
-    r"(?<=\[)[\w.-]+(?=@)": "user",
+    r"(?<=\[)[\w.-]+(?=@)": "user",  # [user@host
+    # /home/user
     r"(?:^|(?<=[/\s:=\"'(,]))home/([^/\s:;,'\"<>()%]+)": "user",
+    # NodeName=..., as scontrol prints it
     r"\b(?:NodeName|NodeHostName|NodeAddr|Owner|UserId|Account|Partitions)=([^\s(]+)": "name",
+    # Serial Number: ..., vendor SN: ..., but not a path such as /serial: ...
     r"(?i)(?:(?<!/)serial(?:[ _]?n(?:umber|um|o))?|\b(?:vendor )?sn)[\"']?"
     r"[ \t]*[:=>][ \t]*[\"']?([\w.-]{3,})": "serial",
 }
-"""Kinds of names, by their patterns. The first group of a pattern is the name, otherwise the match."""
+"""Kinds of names, by their patterns. The first group of a pattern is the name. Without a group, the whole match is the
+name."""
 # Patterns of identifiers. The lookarounds exclude matches within longer words.
 _UUID = r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9a-fA-F])"
-_CONTAINER = r"(?<![0-9a-fA-F])[0-9a-f]{64}(?![0-9a-fA-F])"
+# Identifier of a container, or any other SHA-256 digest.
+_DIGEST = r"(?<![0-9a-fA-F])[0-9a-f]{64}(?![0-9a-fA-F])"
 # 6 bytes of Ethernet, 8 of a GUID or 20 of IP over InfiniBand; or 6 bytes after "enx" in the name of an interface.
 _HARDWARE = (
     r"(?<![\w:])[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}(?:(?::[0-9a-fA-F]{2}){2}|(?::[0-9a-fA-F]{2}){14})?(?![\w:])"
@@ -61,7 +70,8 @@ _COMMON_WORDS = re.compile(
     r"admin|amd|bus|class|cuda|data|dev|docker|etc|false|gpu|guest|home|host|intel|kernel|lib|localhost|mellanox|module|mpi"
     r"|nccl|net|nobody|node|none|null|nvidia|opt|proc|root|run|slurm|sys|tmp|true|ubuntu|user|usr|var|work"
 )
-"""Names of hosts and users that identify nothing, and that have another meaning elsewhere."""
+"""Words that stay, also if a host or user has this name. They identify nothing, and occur in other texts of the capture
+with another meaning."""
 
 
 def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
@@ -72,11 +82,11 @@ def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
         names: Kind ("host", "domain" or "user") and text of names that the capture does not state.
     """
     redaction = _Redaction([*names, *_stated_names(capture)])
-    key, manifest = redaction.key, capture.manifest
-    files = {key(each): redaction.content(each, content) for each, content in sorted(capture.files.items())}
+    redact_key, manifest = redaction.redact_key, capture.manifest
+    files = {redact_key(key): redaction.redact_content(key, content) for key, content in sorted(capture.files.items())}
     # Each entry is redacted as a path, because the patterns of names depend on the folder.
     folders = {
-        key(folder): tuple(key(f"{folder}/{name}").rpartition("/")[2] for name in entries)
+        redact_key(folder): tuple(redact_key(f"{folder}/{name}").rpartition("/")[2] for name in entries)
         for folder, entries in sorted(manifest.folders.items())
     }
     return Capture(
@@ -84,9 +94,11 @@ def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
         Manifest(
             busbw_version=manifest.busbw_version,
             folders=folders,
-            targets={key(link): key(target) for link, target in sorted(manifest.targets.items())},
-            absent=tuple(map(key, manifest.absent)),
-            unreadable={key(each): redaction.text(reason) for each, reason in sorted(manifest.unreadable.items())},
+            targets={redact_key(link): redact_key(target) for link, target in sorted(manifest.targets.items())},
+            absent=tuple(map(redact_key, manifest.absent)),
+            unreadable={
+                redact_key(key): redaction.redact_text(reason) for key, reason in sorted(manifest.unreadable.items())
+            },
         ),
     )
 
@@ -137,7 +149,7 @@ class _Redaction:
             known_name: lambda match: self._pseudonyms.name(kinds[match[0]], match[0]),
             **{pattern: partial(self._name, kind) for pattern, kind in _NAMES.items()},
             _UUID: lambda match: f"00000000-0000-4000-8000-{self._pseudonyms.number('UUID', match[0].lower()):012x}",
-            _CONTAINER: lambda match: f"{self._pseudonyms.number('container', match[0]):064x}",
+            _DIGEST: lambda match: f"{self._pseudonyms.number('digest', match[0]):064x}",
             _HARDWARE: self._hardware,
             _GUID: self._guid,
             _IPV6: self._ipv6,
@@ -145,20 +157,22 @@ class _Redaction:
         }
         self._rules = [(re.compile(pattern), replacement) for pattern, replacement in rules.items()]
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         for pattern, replacement in self._rules:
             text = pattern.sub(replacement, text)
         return text
 
-    def key(self, key: str) -> str:
-        prefix = LATER if key.startswith(LATER) else ""
+    def redact_key(self, key: str) -> str:
+        """Redacts a path, or each word of a command."""
+        prefix = LATER if key.startswith(LATER) else ""  # begins the key of a second reading of the same value
         path = key.removeprefix(prefix)
-        with suppress(ValueError):  # quotes without their end, in a capture that somebody wrote
+        with suppress(ValueError):  # the command has an unclosed quote, which only a handwritten capture can have
             if path.startswith(COMMANDS):
-                return prefix + command_key(tuple(map(self.text, command_words(path))))
-        return prefix + self.text(path)
+                return prefix + command_key(tuple(map(self.redact_text, command_words(path))))
+        return prefix + self.redact_text(path)
 
-    def content(self, key: str, content: bytes) -> bytes:
+    def redact_content(self, key: str, content: bytes) -> bytes:
+        """Redacts the value of a key. `key`: the key before its redaction."""
         if key == _ENVIRONMENT:
             variables = {
                 name: self._value(name, value)
@@ -170,20 +184,21 @@ class _Redaction:
         name = key.rpartition("/")[2].lower()
         if "serial" in name and text.strip():
             text = self._pseudonyms.name("serial", text.strip())
-        # After this word, `_ipv4` takes four numbers for a version, not for an address.
+        # After this prefix, `_ipv4` takes four numbers for a version, not for an address.
         before = "version: " if any(word in name for word in _VERSION_WORDS) else ""
-        return self.text(before + text).removeprefix(before).encode(errors="surrogateescape")
+        return self.redact_text(before + text).removeprefix(before).encode(errors="surrogateescape")
 
     def _value(self, variable: str, value: str) -> str:
         """Returns the value of a variable. The ranges in a list of nodes stay: node[01-64] becomes name-1[01-64]."""
-        text = self.text(value)
+        text = self.redact_text(value)
         if _VARIABLE_WITH_NAME.search(variable):
             text = _WORD_WITH_LETTER.sub(lambda match: self._name("name", match), text)
         return text
 
     def _name(self, kind: str, match: re.Match[str]) -> str:
-        """Replaces the first group of a match, which is at its end, or the whole match if it has no group."""
-        name = match[match.re.groups]  # group 0 is the whole match
+        """Replaces the name in a match: the only group, at the end of the match. Without a group, the whole match."""
+        has_group = match.re.groups > 0
+        name = match[1] if has_group else match[0]
         if _COMMON_WORDS.fullmatch(name) or _PSEUDONYM.fullmatch(name):
             return match[0]
         return match[0].removesuffix(name) + self._pseudonyms.name(kind, name)
@@ -198,7 +213,7 @@ class _Redaction:
 
     def _ipv6(self, match: re.Match[str]) -> str:
         if all(len(part) <= 2 for part in match[0].split(":")):
-            return match[0]  # such as 0:1:2:3:4:5:6:7 and a::b, which are no addresses
+            return match[0]  # such as 0:1:2:3:4:5:6:7 and a::b: taken for other numbers, though IPv6 allows them
         with suppress(ValueError):
             address = IPv6Address(match[0])
             shown = self._pseudonyms.ipv6(address)

@@ -36,8 +36,9 @@ class Job:
     name: str = "busbw"
     """Unique among the jobs of its owner. At most 40 lower-case letters, digits and dashes; the first is a letter."""
     nodes: int = 1
+    """Number of nodes. Not used if the launcher's target states the number of processes of each host."""
     processes_per_node: int = 1
-    """Launchers with explicit host counts ignore `nodes` and `processes_per_node`."""
+    """Processes on each node. Not used if the launcher's target states the number of processes of each host."""
     ranks_per_process: int = 1
     """Threads times GPUs per thread, equal to `-t` times `-g` in the arguments."""
     environment: tuple[tuple[str, str], ...] = ()
@@ -66,7 +67,7 @@ class Job:
 
     @property
     def processes(self) -> int:
-        """Number of processes that the launcher starts."""
+        """Number of processes, unless the launcher's target states the number of processes of each host."""
         return self.nodes * self.processes_per_node
 
     @property
@@ -145,7 +146,8 @@ class Command:
     unset: tuple[str, ...] = ()
     """Variables of our environment that the command does not inherit."""
     stdin: str | None = field(default=None, repr=False)
-    """Input of the command. The pipe stays open until the command ends, so its end shows the command that we died."""
+    """Input of the command. This process keeps the pipe open while the command runs. So a command that reads the end of
+    the pipe knows that this process has died."""
     process: int | str | None = None
     """Label of the command's stderr: its process number, or the host of its processes. None: no label."""
     interrupt: str | int | None = None

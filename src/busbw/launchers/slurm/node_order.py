@@ -1,8 +1,10 @@
 """Orders nodes by their network switches, so that neighbors in the order are neighbors in the network."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from busbw.launchers.slurm.hostlist import parse_hostlist
 
 _TOPOLOGY_FIELD = re.compile(r"(\w+)=(\S*)")
 _DIGITS = re.compile(r"(\d+)")
@@ -18,57 +20,6 @@ class Switch(NamedTuple):
     """Host list of its nodes."""
 
 
-def parse_hostlist(text: str) -> list[str]:
-    """Expands a host list of Slurm, such as `n[1-3,07],gpu-a[01-02]-x`."""
-    return list(expand_hostlist(text))
-
-
-def expand_hostlist(text: str) -> Iterator[str]:
-    """Yields the names of a host list one by one, because a short list may stand for any number of names.
-
-    Raises:
-        ValueError: A bracket is open, or an end of a range is no number.
-    """
-    for name in _split_outside_brackets(text):
-        yield from _expand_brackets(name)
-
-
-def _split_outside_brackets(text: str) -> Iterable[str]:
-    depth, start = 0, 0
-    for index, letter in enumerate(text):
-        depth += {"[": 1, "]": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            yield text[start:index]
-            start = index + 1
-    if text[start:]:
-        yield text[start:]
-
-
-def _expand_brackets(name: str) -> Iterator[str]:
-    """Expands the first pair of brackets of a name, and then the text after it."""
-    prefix, bracket, after_bracket = name.partition("[")
-    if not bracket:
-        yield name
-        return
-    ranges, end, suffix = after_bracket.partition("]")
-    if not end:
-        raise ValueError(f"{name} has an open bracket")
-    for range_text in ranges.split(","):
-        for number in _expand_range(range_text):
-            for expanded_suffix in _expand_brackets(suffix):
-                yield f"{prefix}{number}{expanded_suffix}"
-
-
-def _expand_range(text: str) -> Iterator[str]:
-    """Yields the numbers of `3` or `01-12`, with the leading zeros of the first one."""
-    first, dash, last = text.partition("-")
-    if not dash:
-        yield first
-        return
-    for number in range(int(first), int(last) + 1):
-        yield str(number).zfill(len(first))
-
-
 def parse_switches(topology: str) -> Iterator[Switch]:
     """Yields the switches and blocks of topology.conf, or of the output of `scontrol show topology`."""
     for line in topology.splitlines():
@@ -80,8 +31,8 @@ def parse_switches(topology: str) -> Iterator[Switch]:
 def order_by_switch(topology: str) -> list[str]:
     """Returns all nodes of the cluster, ordered by switch.
 
-    Switches below the same switch are adjacent, and so are the nodes of a leaf switch. Within a switch, nodes are in
-    numeric order.
+    Switches below the same switch are adjacent, in numeric order of their names. The nodes of a leaf switch are
+    adjacent, also in numeric order.
 
     Args:
         topology: Output of `scontrol show topology`, or the lines of topology.conf. A block counts as a leaf switch.

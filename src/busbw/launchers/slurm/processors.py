@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from busbw.launchers.slurm.node_order import parse_hostlist
+from busbw.launchers.slurm.hostlist import parse_hostlist
 
 SINFO_COMMAND = ("sinfo", "--noheader", "--Node", "--format=%N %P")
 """Command that prints each node with each of its partitions. An asterisk marks the default partition."""

@@ -13,7 +13,7 @@ from busbw.engine import ENGINE, WORLD_VARIABLES, collective_name
 from busbw.launchers.job import shell
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
-from busbw.launchers.slurm.node_order import parse_hostlist
+from busbw.launchers.slurm.hostlist import parse_hostlist
 from busbw.units import count_text
 
 _STEP_NAME = "step-{step}"
@@ -40,14 +40,19 @@ _SRUN_TASK_WRAPPER = (
 """Shell around each process of an srun that runs on this machine, without a batch job.
 
 srun forwards SIGUSR1 and SIGUSR2 to its tasks even without Slurm's controller. This shell then interrupts its program
-(SIGUSR1) or kills it (SIGUSR2). It runs the program in the background. So the program starts with SIGINT and SIGQUIT
-ignored, until it installs its handlers, and with /dev/null as its stdin."""
+(SIGUSR1) or kills it (SIGUSR2). The shell first ignores both signals, which would end it, until it can forward them.
+`run_forwarding_signals` sets `code` to the program's exit code.
+
+The program runs in the background. So it starts with SIGINT and SIGQUIT ignored, until it installs its handlers, and
+with /dev/null as its stdin."""
 _SET_BY_HOSTFILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
 """Options that contradict a host file, which defines the nodes and the number of processes on each."""
 EXPORT = "--export=ALL"
 """Exports the environment with the token, even if a site disables that (SBATCH_EXPORT, SLURM_EXPORT_ENV)."""
 OUTPUT_VARIABLES = ("SLURM_LABELIO", "SLURM_STDOUTMODE", "SLURM_STDERRMODE")
 """Variables that would change how srun handles the output."""
+_UNSET_VARIABLES = (*(name for name in WORLD_VARIABLES if name != "BUSBW_TOKEN"), *OUTPUT_VARIABLES)
+"""Variables that a batch script unsets. BUSBW_TOKEN is absent, because the script sets it."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ class SlurmTarget:
     order: tuple[str, ...] = ()
     """All nodes of the cluster in the order of use. Empty: `hosts` or Slurm orders the nodes."""
     port: int = 0
-    """Port on which process 0 listens. Used only if `has_order`; Slurm's variables then do not name the first node."""
+    """Port on which process 0 listens. Used only if `has_order`: BUSBW_RENDEZVOUS then states the first node and this
+    port. If Slurm orders the nodes, Slurm's variables state the first node."""
     scratch: Path = Path("/tmp")
     """Folder for temporary files of an srun from this machine."""
     steps: int = 1
@@ -140,7 +146,7 @@ def sbatch_command(job: Job, target: SlurmTarget, script_path: Path) -> tuple[st
 
 
 def _sbatch_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
-    """All options of sbatch."""
+    """Options in the #SBATCH lines of the script."""
     log = "busbw-%j.log" if target.standalone else f"{target.folder}/{BATCH_LOG}"
     # After a node failure, Slurm must not restart the measurement silently.
     return (*job_options(job, target), "--no-requeue", f"--output={log}")
@@ -181,10 +187,9 @@ def step_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
         container.append(f"--container-image={target.container_image}")
         if target.container_mounts:
             container.append(f"--container-mounts={target.container_mounts}")
-    # After a process ends, the others report the loss and end by themselves. Slurm kills them only 30 s later. A search
-    # continues without the lost process, so Slurm never kills the others (0).
-    kill_delay_s = 0 if job.tolerates_losses else 30
-    wait = f"--wait={kill_delay_s}"
+    # After a process ends, the others report the loss and end by themselves; Slurm kills them only 30 s later. A search
+    # continues without the lost process, so Slurm must not kill the others. Then --wait=0 means without a time limit.
+    wait = "--wait=0" if job.tolerates_losses else "--wait=30"
     options = [f"--mpi={target.mpi}", EXPORT, "--kill-on-bad-exit=0", wait, "--cpu-bind=none"]
     return merge_options([*options, *distribution, *machine_type_options, *container, *target.step_options])
 
@@ -196,7 +201,10 @@ def srun_command(job: Job, target: SlurmTarget) -> tuple[str, ...]:
         options = (f"--job-name={job.name}", *node_options(job, target), *overlap, *step_options(job, target))
     else:
         options_of_step = step_options(job, target)
-        if any(option_name(option) == "--export" for option in target.job_options):  # the user's option overrides ours
+        # The last of several equal options counts, and the options of the step are last. So EXPORT among them would
+        # override the user's option of the job.
+        user_sets_export = any(option_name(option) == "--export" for option in target.job_options)
+        if user_sets_export:
             options_of_step = tuple(option for option in options_of_step if option != EXPORT)
         options = (*job_options(job, target), *options_of_step)
     if target.hosts:  # the host file defines the nodes
@@ -242,7 +250,7 @@ def batch_script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slu
         "",
         *_folder_lines(job, target),
         "",
-        f"unset {' '.join([*(name for name in WORLD_VARIABLES if name != 'BUSBW_TOKEN'), *OUTPUT_VARIABLES])}",
+        f"unset {' '.join(_UNSET_VARIABLES)}",
         *(f"export {name}={shlex.quote(value)}" for name, value in process_variables(job, target).items()),
         *_secret_lines(job),
         "# The token is created here, so it is in no file and not in the scheduler. srun exports it to the processes.",
