@@ -24,6 +24,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -125,6 +126,9 @@ void run_rank(const Nccl& nccl, ncclUniqueId id, int rank, int ranks, std::size_
   require(cudaMalloc(&buffer, bytes));
   require(cudaMemset(buffer, 0, bytes));
   require(cudaStreamCreate(&stream));
+  barrier.arrive_and_wait();
+  if (events_mask == nullptr || wanted_events == 0)
+    throw std::runtime_error("NCCL did not load the plugin, or it cannot write a trace; see the usage");
   for (int round = -kWarmUpRounds; round < kRounds; ++round)
     for (std::size_t position = 0; position < kVariants.size(); ++position) {
       // Each round starts with the next variant, so that a drift of the machine affects all variants alike.

@@ -83,9 +83,9 @@ std::vector<LateRank> find_late_and_slow_callers(const CommOpsCase& comm_case, R
   // The two halves of a split have different roles. So have the old and the new ranks of a grow.
   const bool has_roles = comm_case.test == CreationKind::split || comm_case.test == CreationKind::grow;
   const std::size_t middle = has_roles ? static_cast<std::size_t>(comm_case.kept_ranks) : calls.size();
-  const std::span all_ranks(ranks);
-  if (auto slow = find_slow_caller(calls.first(middle), all_ranks.first(middle))) late_ranks.push_back(*slow);
-  if (auto slow = find_slow_caller(calls.subspan(middle), all_ranks.subspan(middle))) late_ranks.push_back(*slow);
+  const auto callers = std::span(ranks).first(calls.size());
+  if (auto slow = find_slow_caller(calls.first(middle), callers.first(middle))) late_ranks.push_back(*slow);
+  if (auto slow = find_slow_caller(calls.subspan(middle), callers.subspan(middle))) late_ranks.push_back(*slow);
   return late_ranks;
 }
 

@@ -35,7 +35,8 @@ struct RankCase {
   std::uint64_t seed;  // new for each check, so that stale data counts as wrong
 
   RankPosition position_in(const Communicator& communicator) const {
-    return {size_bytes(dtype), communicator.rank(), communicator.size(), root};
+    return {
+        .element_bytes = size_bytes(dtype), .rank = communicator.rank(), .ranks = communicator.size(), .root = root};
   }
 };
 

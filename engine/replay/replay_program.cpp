@@ -25,7 +25,7 @@ using trace::Function;
 constexpr std::string_view kFormat = "busbw-replay 1";
 constexpr std::array<std::string_view, 5> kKeys{"format", "name", "ranks", "communicators", "operations"};
 constexpr std::size_t kMaxOperationBytes = std::size_t{1} << 62;  // so that sizes fit into 64 bits
-constexpr std::int64_t kMaxRanks = 65536;  // as in options/flag_table.hpp
+constexpr std::int64_t kMaxReplayRanks = 65536;
 
 /// A function that can be replayed.
 struct FunctionEntry {
@@ -91,7 +91,7 @@ class ProgramParser {
       throw problem(fmt::format("its format is {}; use \"{}\"", printable_value(document["format"].dump()), kFormat));
     if (!document["name"].is_string()) throw problem("\"name\" is no text; use a text");
     program_.name = printable_value(document["name"].get<std::string>());
-    program_.operations.resize(whole_number<std::size_t>(document["ranks"], "\"ranks\"", 1, kMaxRanks));
+    program_.operations.resize(whole_number<std::size_t>(document["ranks"], "\"ranks\"", 1, kMaxReplayRanks));
     parse_communicators(document["communicators"]);
     parse_operations(document["operations"]);
     return std::move(program_);

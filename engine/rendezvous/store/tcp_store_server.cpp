@@ -277,7 +277,7 @@ void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> b
     case FrameKind::leave:
       if (!connection.is_control) throw BrokenMessage();
       tracker_.mark_left(connection.process);
-      broadcast_failure();  // before the answer, because the client stops to receive after the answer
+      broadcast_failure();  // before the answer, because the client receives nothing after the answer
       return send(id, FrameKind::leave, {});
     case FrameKind::withdraw:
       if (!connection.is_control) throw BrokenMessage();

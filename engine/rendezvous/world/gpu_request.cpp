@@ -23,7 +23,10 @@ bool names_gpus(std::string_view text) {
     const std::string_view entry = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), entry.size() + 1));
     const std::string_view count = entry.substr(entry.rfind(':') + 1);  // npos + 1 is 0
-    if (parse_digits(count).value_or(0) > 0) return true;
+    // The number may be too large for an integer.
+    const bool is_number = count.find_first_not_of("0123456789") == count.npos;
+    const bool is_zero = count.find_first_not_of('0') == count.npos;
+    if (is_number && !is_zero) return true;
   }
   return false;
 }

@@ -4,6 +4,7 @@ An anchor is the id of an HTML element that links refer to. A badge shows a grad
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from markupsafe import Markup
 
@@ -22,14 +23,20 @@ class Badge:
     """A grade as a colored word with a mark."""
 
     word: str
-    kind: str
-    """CSS class: good, slow, broken or unsure."""
+    kind: Literal["good", "slow", "broken", "unsure"]
+    """CSS class."""
     mark: str
 
     @classmethod
     def of(cls, grade: Grade) -> "Badge":
         """Makes the badge of a grade."""
-        return cls(grade, grade.lower(), MARKS.get(grade, "?"))
+        kinds: dict[Grade, Literal["good", "slow", "broken", "unsure"]] = {
+            "GOOD": "good",
+            "SLOW": "slow",
+            "BROKEN": "broken",
+            "UNSURE": "unsure",
+        }
+        return cls(grade, kinds[grade], MARKS.get(grade, "?"))
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,7 @@ def _query_gpu(queries: _NvmlQueries, handle: object, index: int, links: tuple[L
     memory = query("nvmlDeviceGetMemoryInfo")
     cpu_mask = query("nvmlDeviceGetCpuAffinity", _CPU_WORDS)
     node_mask = query("nvmlDeviceGetMemoryAffinity", _NODE_WORDS, _SCOPE_NODE)
+    mig_modes = query("nvmlDeviceGetMigMode")
     gpu_numa_id = query("nvmlDeviceGetNumaNodeId")
     generation, width = query("nvmlDeviceGetMaxPcieLinkGeneration"), query("nvmlDeviceGetMaxPcieLinkWidth")
     pcie = Pcie(
@@ -180,7 +181,7 @@ def _query_gpu(queries: _NvmlQueries, handle: object, index: int, links: tuple[L
         cpu_affinity=None if cpu_mask is None else format_ranges(set_bits(cpu_mask)) or None,
         numa_affinity=None if node_mask is None else format_ranges(set_bits(node_mask)) or None,
         gpu_numa_id=gpu_numa_id if gpu_numa_id is not None and gpu_numa_id >= 0 else None,
-        mig_mode=_mig_mode(query("nvmlDeviceGetMigMode")),
+        mig_mode=_mig_mode(mig_modes),
     )
 
 

@@ -40,7 +40,10 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
     arrivals = measure_arrivals(prepared.matched, calls, clock_error_ns=clock_error_ns)
     ranks, alone_us = measure_ranks(calls, groups, arrivals, duration_us)
     nodes = nodes_of_ranks(trace, system)
-    groups = tuple(_complete_group(*pair, trace, nodes) for pair in zip(groups, alone_us, strict=True))
+    groups = tuple(
+        _complete_group(group, group_alone_us, trace, nodes)
+        for group, group_alone_us in zip(groups, alone_us, strict=True)
+    )
     estimates: dict[int, Estimate] = {}  # by index of the row
     for index, row in enumerate(rows):
         if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes)):

@@ -47,8 +47,9 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
     """
     matched = trace.matching.operations
     reference, steps = 0, None
-    if not whole:
-        reference = next((index for index, rank in enumerate(trace.ranks) if rank.steps), 0)
+    ranks_with_steps = [index for index, rank in enumerate(trace.ranks) if rank.steps]
+    if ranks_with_steps and not whole:
+        reference = ranks_with_steps[0]
         steps = trace.ranks[reference].steps
     count = len(steps.starts) if steps else 0
     if number is not None and not 1 <= number <= count:

@@ -20,6 +20,7 @@ TEST_CASE("gpu_request: names the variable of Slurm or of busbw launch") {
   CHECK(request({{"SLURM_GPUS_ON_NODE", "8"}}) == "SLURM_GPUS_ON_NODE=8");
   CHECK(request({{"SLURM_GPUS_PER_NODE", "h100:8"}}) == "SLURM_GPUS_PER_NODE=h100:8");
   CHECK(request({{"SLURM_GPUS_PER_TASK", "1"}}) == "SLURM_GPUS_PER_TASK=1");
+  CHECK(request({{"SLURM_GPUS", "99999999999999999999"}}) == "SLURM_GPUS=99999999999999999999");
   CHECK(request({{"SLURM_GPUS", "h100:4,a100:0"}}) == "SLURM_GPUS=h100:4,a100:0");
   CHECK(request({{"SLURM_GPUS", "10"}}) == "SLURM_GPUS=10");
 }

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 
 from busbw.doctor.facts.process import DeviceNodes
 from busbw.doctor.model import Evidence, Finding, Machine, check, require
@@ -10,7 +11,7 @@ from busbw.doctor.parts.job import variables_of_container
 from busbw.doctor.parts.pci import rdma_devices, without_virtual_functions
 
 _CONTROL = ("nvidiactl", "nvidia-uvm")
-_MIN_SHARE = 0.4
+_MIN_SHARE = Fraction(2, 5)
 """Minimum share of the RDMA devices, relative to the share of the GPUs."""
 
 
@@ -58,7 +59,7 @@ def k8s_rdma_resources(machine: Machine) -> Iterator[Finding]:
     all_gpus, all_nics = len(pci_gpus(machine)), len(devices)
     require(gpus and nics and all_gpus and all_nics, "no GPUs and RDMA devices in this container")
     # Devices for storage may be left out: up to half of all, as in a tray of GB200.
-    gpu_share, nic_share = gpus / all_gpus, nics / all_nics
-    if nic_share < _MIN_SHARE * gpu_share:
+    nic_share = Fraction(nics, all_nics) / Fraction(gpus, all_gpus)
+    if nic_share < _MIN_SHARE:
         problem = f"this container has {gpus} of {all_gpus} GPUs of the node, but {nics} of {all_nics} RDMA devices"
         yield Finding("slow", problem, (Evidence("/dev/infiniband/uverbs*", str(nics)),))
