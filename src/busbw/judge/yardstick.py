@@ -213,7 +213,7 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
             busbw_gbps=point.busbw_gbps,
         )
         for point in sweep.points
-        if point.size_bytes and (point.time_us or point.busbw_gbps)
+        if point.size_bytes and (point.time_us or (point.busbw_gbps and factor))  # one rank has a factor of 0
     ]
     blockers, differences = find_differences(
         run.by_name,
@@ -288,7 +288,7 @@ def _yardstick_from_points(
         time_us, spread = reference_time
         placement_times_us = [times[size_bytes].time_us for times in times_by_placement.values() if size_bytes in times]
         placement_difference = 0.0
-        if placement_times_us:
+        if len(placement_times_us) > 1:
             placement_difference = (max(placement_times_us) - min(placement_times_us)) / time_us
         launch_variation = max(variation_factor(mode, size_bytes) for mode in launch_modes) - 1
         band_variation = _RUN_VARIATION_BY_BAND[band_of(size_bytes, plateau_start_bytes)]

@@ -29,8 +29,10 @@ class LineStream:
         numbered_lines = _split_at_carriage_returns(lines)
         self._lines = _join_entries(cut_rule.join(numbered_lines) if cut_rule else numbered_lines)
         self._ahead: deque[tuple[int, bytes]] = deque()
-        self._taken_count = self._shown_count = 0
-        """Number of lines that `next` has returned, and that it or `look_ahead` has returned."""
+        self._taken_count = 0
+        """Number of lines that `next` has returned and that were not put back."""
+        self._shown_count = 0
+        """Number of lines up to the last one that `look_ahead` has returned."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Returns the iterator over the lines with their numbers."""

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from busbw.expect import Scenario, expect
 from busbw.judge import EXIT_OF, ReferenceSelection, Verdict, judge, worst
 from busbw.judge.series import series_of
+from busbw.judge.yardstick import RunFacts, yardstick_from_reference
 from busbw.logs import Figure, Log, Placement, Rank, Refusal, Row, Table
 from busbw.readers import read
 from busbw.records import SampleClock, StatsRecord
+from busbw.reference import PublishedPoint, Sweep
 from busbw.reference import find as find_reference
 from busbw.system import Nics, systems
 from busbw.system import find as find_system
@@ -729,6 +731,15 @@ def test_a_floor_decides_nothing() -> None:
         judge(run, selection=ReferenceSelection(name="h100-x8-floor", reference=find_reference("h100-x8-floor")))
     )
     assert found.grade == "UNSURE"
+
+
+def test_a_bandwidth_of_one_rank_gives_no_time() -> None:
+    points = [PublishedPoint(size_bytes=1024, busbw_gbps=5.0)]
+    sweep = Sweep(collective="all_reduce", points=points)
+    reference = msgspec.structs.replace(find_reference("h100-x8-floor"), ranks=1, sweeps=[sweep])
+    facts = RunFacts.of(next(series_of(log(GOOD_H200_X4))))
+    yardstick = yardstick_from_reference("one rank", reference, sweep, facts)
+    assert yardstick.range_us(1024, "out_of_place") is None
 
 
 def test_a_stated_system_does_not_judge_another_device() -> None:

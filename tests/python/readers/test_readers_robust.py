@@ -1,6 +1,7 @@
 """No input crashes a reader, and none makes up a row: real logs with mutations, and bytes of all kinds."""
 
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,16 @@ def test_an_endless_line() -> None:
     assert read_text(b"|" * 100_000).rows == ()
     assert read_text(b"<table>" + b"<td>" * 50_000).rows == ()
     assert read_text(b"[1,0]<stdout>:" * 20_000).rows == ()
+
+
+def test_long_remarks_are_not_kept() -> None:
+    """The form of short remarks is remembered, because logs repeat them."""
+    lines = (f"# {number} {'x' * 100_000}\n".encode() for number in range(200))
+    tracemalloc.start()
+    try:
+        for _ in stream_lines(lines, "log", UserClaims()):
+            pass
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 2_000_000

@@ -119,7 +119,7 @@ class TableAssembler:
 
     @property
     def is_full(self) -> bool:
-        """True if enough rows for a chunk are waiting."""
+        """True if enough rows for a chunk are waiting, in blocks or alone."""
         return max(self._block_rows, len(self._entries)) >= CHUNK_ROWS
 
     def yield_chunk(self) -> Iterator[Event]:
