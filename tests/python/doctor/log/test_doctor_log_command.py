@@ -68,10 +68,9 @@ def test_standard_input_is_a_log(tmp_path: Path) -> None:
 def test_a_pipe_without_an_end_is_not_waited_for() -> None:
     reading, writing = os.pipe()
     os.write(writing, "\n".join([*SLOW[:200], ""]).encode()[:60_000])
-    start = time.monotonic()
+    # The pipe stays open, so a command that waits for its end does not end before this limit.
     done = subprocess.run([*PROGRAM, "-"], stdin=reading, capture_output=True, text=True, check=False, timeout=30)
     os.close(writing)
-    assert time.monotonic() - start < LIMIT_S + 3  # starting Python on a busy machine takes a second
     assert done.returncode in (3, 5)
     assert "did not arrive in time" in done.stdout
     assert "Traceback" not in done.stderr
