@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "common/support/printable.hpp"
-#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {

@@ -110,8 +110,11 @@ class RowBlock(Struct, frozen=True, gc=False):
         """Returns the first and the second half of the rows as blocks."""
         middle = len(self.lines) // 2
         parts = slice(middle), slice(middle, None)
-        blocks = (parse_block(self.lines[part], self.texts[part], self.prefix) for part in parts)
-        return [block for block in blocks if block is not None]
+        first, second = (parse_block(self.lines[part], self.texts[part], self.prefix) for part in parts)
+        # Each row of a block has the form of a block, so both halves parse.
+        assert first is not None
+        assert second is not None
+        return [first, second]
 
     def raw_row(self, index: int) -> RawRow:
         """Returns one row in the form of the full parser."""
