@@ -10,6 +10,7 @@ target_include_directories(fastpath_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests/fa
 target_link_libraries(fastpath_tests PRIVATE fastpath_host busbw_doctest)
 set_target_properties(fastpath_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 target_compile_definitions(fastpath_tests PRIVATE BUSBW_TEST_DIR="${PROJECT_SOURCE_DIR}/tests")
+busbw_unite(fastpath_tests)
 add_test(NAME fastpath_tests COMMAND fastpath_tests)
 
 # Defines a macro with the path of a target's file for the tests, and builds the target before the tests.

@@ -10,8 +10,6 @@
 namespace busbw::fastpath::model {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 bool is_under_way(const Slot& slot) { return slot.tag_is_under_way || slot.data_is_under_way; }
 
 }  // namespace
@@ -30,12 +28,12 @@ Machine::Machine(const Program& program, const Faults& faults)
 
 State Machine::start() const {
   State state;
-  const std::size_t ranks = at(program_.ranks);
+  const std::size_t ranks = to_index(program_.ranks);
   state.gpus.resize(ranks);
-  state.agents.resize(ranks * at(agents_));
-  state.slots.resize(ranks * ranks * kRegions * 2 * at(cells_));
+  state.agents.resize(ranks * to_index(agents_));
+  state.slots.resize(ranks * ranks * kRegions * 2 * to_index(cells_));
   if (faults_.data_before_tag) state.read.resize(state.slots.size());
-  state.taken.resize(ranks * at(agents_ * stops_) * ranks);
+  state.taken.resize(ranks * to_index(agents_ * stops_) * ranks);
   state.contents = memory_.start();
   for (std::size_t i = 0; i < state.agents.size(); ++i) {
     state.agents[i].kernel = -1;
@@ -44,18 +42,20 @@ State Machine::start() const {
   return state;
 }
 
-Agent& Machine::agent_of(State& state, int rank, int agent) const { return state.agents[at(rank * agents_ + agent)]; }
+Agent& Machine::agent_of(State& state, int rank, int agent) const {
+  return state.agents[to_index(rank * agents_ + agent)];
+}
 
 const Agent& Machine::agent_of(const State& state, int rank, int agent) const {
-  return state.agents[at(rank * agents_ + agent)];
+  return state.agents[to_index(rank * agents_ + agent)];
 }
 
 std::size_t Machine::first_taken(int rank, int agent, int stop) const {
-  return at(((rank * agents_ + agent) * stops_ + stop) * program_.ranks);
+  return to_index(((rank * agents_ + agent) * stops_ + stop) * program_.ranks);
 }
 
 int Machine::slot_of(int receiver, int sender, int kernel, int region, int turn, std::uint64_t tag, int agent) const {
-  const Kernel& one = program_.kernels[at(kernel)];
+  const Kernel& one = program_.kernels[to_index(kernel)];
   const int half = faults_.one_turn ? 0 : static_cast<int>(tag & 1);
   if (faults_.one_region) region = 0;
   if (faults_.one_slot_of_batch) turn = 0;
@@ -79,38 +79,39 @@ std::string Machine::text(const State& state, const Move& move) const {
     case Move::Kind::deliver: return fmt::format("a line comes to {}", place(move.index));
     case Move::Kind::deliver_tag: return fmt::format("a tag comes to {}", place(move.index));
     case Move::Kind::deliver_data: return fmt::format("data come to {}", place(move.index));
-    case Move::Kind::deliver_write: return Memory::text(state.contents.under_way[at(move.index)]);
+    case Move::Kind::deliver_write: return Memory::text(state.contents.under_way[to_index(move.index)]);
   }
   return "?";
 }
 
 bool Machine::waits_for(int kernel, int rank, int peer) const {
-  const Kernel& all = program_.kernels[at(kernel)];
+  const Kernel& all = program_.kernels[to_index(kernel)];
   return rank != peer && (!faults_.quiet_ranks || all.task != Task::broadcast_one_shot || peer == all.root);
 }
 
 int Machine::steps_of(int kernel, int agent) const {
-  const Kernel& all = program_.kernels[at(kernel)];
+  const Kernel& all = program_.kernels[to_index(kernel)];
   return faults_.idle_agents_rest && agent == all.agents() - 1 ? all.steps - 1 : all.steps;
 }
 
 void Machine::next_kernel(Agent& agent, int number) const {
   do {
     ++agent.kernel;
-  } while (at(agent.kernel) < program_.kernels.size() && program_.kernels[at(agent.kernel)].agents() <= number);
+  } while (to_index(agent.kernel) < program_.kernels.size() &&
+           program_.kernels[to_index(agent.kernel)].agents() <= number);
   agent.is_running = false;
   agent.stops = 0;
 }
 
 int Machine::leader_of(int kernel, int agent) const {
-  return faults_.only_first_block_barriers ? 0 : agent - agent % program_.kernels[at(kernel)].agents_of_block;
+  return faults_.only_first_block_barriers ? 0 : agent - agent % program_.kernels[to_index(kernel)].agents_of_block;
 }
 
 bool Machine::can_run(const State& state, int rank, int number) const {
   const Agent& agent = agent_of(state, rank, number);
-  if (at(agent.kernel) >= program_.kernels.size()) return false;
+  if (to_index(agent.kernel) >= program_.kernels.size()) return false;
   if (!agent.is_running) {
-    const int make_common = state.gpus[at(rank)].kernel;
+    const int make_common = state.gpus[to_index(rank)].kernel;
     if (agent.kernel == make_common) return has_room(state, rank, number);
     return faults_.kernels_overlap && agent.kernel == make_common + 1;
   }
@@ -130,7 +131,7 @@ void Machine::read_data(State& state, int rank, int number) const {
   for (int peer = 0; peer < program_.ranks; ++peer) {
     if (!waits_for(agent.kernel, rank, peer)) continue;
     const int slot = slot_of(rank, peer, agent.kernel, agent.region, agent.turn, agent.tag, number);
-    state.read[at(slot)] = state.slots[at(slot)].here;
+    state.read[to_index(slot)] = state.slots[to_index(slot)].here;
   }
 }
 
@@ -139,7 +140,7 @@ bool Machine::have_cells_arrived(const State& state, int rank, int number) const
   for (int peer = 0; peer < program_.ranks; ++peer) {
     if (!waits_for(agent.kernel, rank, peer)) continue;
     const int slot = slot_of(rank, peer, agent.kernel, agent.region, agent.turn, agent.tag, number);
-    if (state.slots[at(slot)].here.tag != agent.tag) return false;
+    if (state.slots[to_index(slot)].here.tag != agent.tag) return false;
   }
   return true;
 }
@@ -148,7 +149,7 @@ bool Machine::have_cells_arrived(const State& state, int rank, int number) const
 /// wait for the writes here, because they may be delivered at any time.
 bool Machine::has_block_arrived(const State& state, int rank, int leader) const {
   const Agent& own = agent_of(state, rank, leader);
-  const int agents = program_.kernels[at(own.kernel)].agents_of_block;
+  const int agents = program_.kernels[to_index(own.kernel)].agents_of_block;
   for (int number = leader + 1; number < leader + agents; ++number) {
     const Agent& agent = agent_of(state, rank, number);
     if (agent.kernel != own.kernel || agent.wait != Wait::leader || agent.tag != own.tag) return false;
@@ -158,8 +159,8 @@ bool Machine::has_block_arrived(const State& state, int rank, int leader) const 
 
 bool Machine::has_room(const State& state, int rank, int number) const {
   if (program_.room == 0) return true;
-  const Gpu& gpu = state.gpus[at(rank)];
-  const Kernel& kernel = program_.kernels[at(gpu.kernel)];
+  const Gpu& gpu = state.gpus[to_index(rank)];
+  const Kernel& kernel = program_.kernels[to_index(gpu.kernel)];
   const auto has_begun = [&](int block) {
     for (int i = 0; i < kernel.agents_of_block; ++i) {
       const Agent& agent = agent_of(state, rank, block * kernel.agents_of_block + i);
@@ -176,9 +177,9 @@ bool Machine::has_room(const State& state, int rank, int number) const {
 }
 
 bool Machine::can_retire(const State& state, int rank, int block) const {
-  const Gpu& gpu = state.gpus[at(rank)];
-  if (at(gpu.kernel) >= program_.kernels.size()) return false;
-  const Kernel& kernel = program_.kernels[at(gpu.kernel)];
+  const Gpu& gpu = state.gpus[to_index(rank)];
+  if (to_index(gpu.kernel) >= program_.kernels.size()) return false;
+  const Kernel& kernel = program_.kernels[to_index(gpu.kernel)];
   if (block >= kernel.blocks || gpu.retired[block]) return false;
   for (int i = 0; i < kernel.agents_of_block; ++i)
     if (agent_of(state, rank, block * kernel.agents_of_block + i).kernel <= gpu.kernel) return false;
@@ -198,8 +199,8 @@ std::vector<Move> Machine::moves(const State& state) const {
       all.push_back({Move::Kind::deliver, 0, slot});
       continue;
     }
-    if (state.slots[at(slot)].tag_is_under_way) all.push_back({Move::Kind::deliver_tag, 0, slot});
-    if (state.slots[at(slot)].data_is_under_way) all.push_back({Move::Kind::deliver_data, 0, slot});
+    if (state.slots[to_index(slot)].tag_is_under_way) all.push_back({Move::Kind::deliver_tag, 0, slot});
+    if (state.slots[to_index(slot)].data_is_under_way) all.push_back({Move::Kind::deliver_data, 0, slot});
   }
   for (std::size_t i = 0; i < state.contents.under_way.size(); ++i)
     all.push_back({Move::Kind::deliver_write, 0, static_cast<int>(i)});
@@ -213,14 +214,14 @@ void Machine::make(State& state, const Move& move) const {
     case Move::Kind::deliver:
     case Move::Kind::deliver_tag:
     case Move::Kind::deliver_data: deliver(state, move); break;
-    case Move::Kind::deliver_write: memory_.deliver(state.contents, at(move.index)); break;
+    case Move::Kind::deliver_write: memory_.deliver(state.contents, to_index(move.index)); break;
   }
 }
 
 void Machine::run(State& state, int rank, int number) const {
   Agent& agent = agent_of(state, rank, number);
-  const Kernel& kernel = program_.kernels[at(agent.kernel)];
-  Gpu& gpu = state.gpus[at(rank)];
+  const Kernel& kernel = program_.kernels[to_index(agent.kernel)];
+  Gpu& gpu = state.gpus[to_index(rank)];
   if (!agent.is_running) {
     agent.is_running = true;
     agent.last_tag = gpu.words[number / kernel.agents_of_block];
@@ -245,12 +246,12 @@ void Machine::run(State& state, int rank, int number) const {
   if (fabric.is_waiting()) return;
   if (!is_direct(kernel.task)) check_output(work, agent.kernel, rank, number);
   for (int i = 0; i < agent.stops; ++i)
-    for (int peer = 0; peer < program_.ranks; ++peer) state.taken[first_taken(rank, number, i) + at(peer)] = 0;
+    for (int peer = 0; peer < program_.ranks; ++peer) state.taken[first_taken(rank, number, i) + to_index(peer)] = 0;
   next_kernel(agent, number);
 }
 
 void Machine::check_output(const TaskWork& work, int kernel, int rank, int number) const {
-  const Kernel& one = program_.kernels[at(kernel)];
+  const Kernel& one = program_.kernels[to_index(kernel)];
   Cells expected;
   for (int turn = 0; turn < steps_of(kernel, number) * one.batch; ++turn) {
     const std::int64_t index = static_cast<std::int64_t>(turn) * one.agents() + number;
@@ -272,8 +273,8 @@ void Machine::take(State& state, int rank, int number) const {
   for (int peer = 0; peer < program_.ranks; ++peer) {
     if (!waits_for(agent.kernel, rank, peer)) continue;
     const int number_of_slot = slot_of(rank, peer, agent.kernel, agent.region, agent.turn, agent.tag, number);
-    Slot& slot = state.slots[at(number_of_slot)];
-    const Letter& read = faults_.data_before_tag ? state.read[at(number_of_slot)] : slot.here;
+    Slot& slot = state.slots[to_index(number_of_slot)];
+    const Letter& read = faults_.data_before_tag ? state.read[to_index(number_of_slot)] : slot.here;
     if (!(read.label == wanted))
       throw Broken(fmt::format(
           "{}: a wrong cell is taken: with tag {} it has that of kernel {}, region {}, number {} where kernel {}, "
@@ -288,14 +289,14 @@ void Machine::take(State& state, int rank, int number) const {
   std::size_t next = 0;
   for (int peer = 0; peer < program_.ranks; ++peer)
     if (waits_for(agent.kernel, rank, peer))
-      state.taken[first_taken(rank, number, agent.stops) + at(peer)] = came[next++].second;
-  if (is_direct(program_.kernels[at(agent.kernel)].task)) agent.last_barrier = agent.tag;
+      state.taken[first_taken(rank, number, agent.stops) + to_index(peer)] = came[next++].second;
+  if (is_direct(program_.kernels[to_index(agent.kernel)].task)) agent.last_barrier = agent.tag;
   agent.pass();
 }
 
 void Machine::send(State& state, int slot, const Letter& letter) const {
   // The cell may arrive at once or at any later time, so the slot must be free now.
-  Slot& to = state.slots[at(slot)];
+  Slot& to = state.slots[to_index(slot)];
   if (is_under_way(to) || !to.is_taken)
     throw Broken(fmt::format("{}: used again too early: tag {} is written while the cell with tag {} {}", place(slot),
                              letter.tag, is_under_way(to) ? to.under_way.tag : to.here.tag,
@@ -306,7 +307,7 @@ void Machine::send(State& state, int slot, const Letter& letter) const {
 }
 
 void Machine::deliver(State& state, const Move& move) const {
-  Slot& slot = state.slots[at(move.index)];
+  Slot& slot = state.slots[to_index(move.index)];
   if (move.kind != Move::Kind::deliver_data) {
     slot.here.tag = slot.under_way.tag;
     slot.is_taken = slot.tag_is_under_way = false;
@@ -323,8 +324,8 @@ void Machine::deliver(State& state, const Move& move) const {
 }
 
 void Machine::retire(State& state, int rank, int block) const {
-  Gpu& gpu = state.gpus[at(rank)];
-  const Kernel& kernel = program_.kernels[at(gpu.kernel)];
+  Gpu& gpu = state.gpus[to_index(rank)];
+  const Kernel& kernel = program_.kernels[to_index(gpu.kernel)];
   const bool uses_one = faults_.tags_of_kernels || (faults_.one_barrier_tag && is_direct(kernel.task));
   const std::uint64_t used = uses_one ? 1 : static_cast<std::uint64_t>(kernel.tags());
   const std::uint64_t last = agent_of(state, rank, block * kernel.agents_of_block).last_tag + used;
@@ -352,9 +353,9 @@ void Machine::check_end(const State& state) const {
             fmt::format(" rank {}'s agent {} waits for tag {} in kernel {};", rank, number, agent.tag, agent.kernel);
     }
   for (int rank = 0; rank < program_.ranks; ++rank)
-    if (at(state.gpus[at(rank)].kernel) < program_.kernels.size())
+    if (to_index(state.gpus[to_index(rank)].kernel) < program_.kernels.size())
       throw Broken(fmt::format("a deadlock: nothing can move, and rank {} is in kernel {};{}", rank,
-                               state.gpus[at(rank)].kernel, waiting));
+                               state.gpus[to_index(rank)].kernel, waiting));
   for (std::size_t slot = 0; slot < state.slots.size(); ++slot)
     if (!state.slots[slot].is_taken)
       throw Broken(fmt::format("{}: the cell with tag {} was never taken", place(static_cast<int>(slot)),

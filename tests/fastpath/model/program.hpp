@@ -3,6 +3,7 @@
 //
 // A cell is one number here. All cells differ, and a reduction in another order or of other cells gives another number.
 // So equal results show that ranks have reduced the same cells in the same order.
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -14,6 +15,9 @@ namespace busbw::fastpath::model {
 
 inline constexpr int kMaxModelRanks = 8;
 inline constexpr int kAllRanks = -1;
+
+/// Returns a number that is not negative as an index of a container.
+inline std::size_t to_index(int number) { return static_cast<std::size_t>(number); }
 
 enum class Task {
   all_reduce_one_shot,

@@ -20,9 +20,9 @@ namespace {
 
 // With a sanitizer every move is ten times slower. Its findings do not depend on the program, so fewer programs run.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kEvery = 16;
+constexpr std::size_t kProgramStride = 16;
 #else
-constexpr std::size_t kEvery = 1;
+constexpr std::size_t kProgramStride = 1;
 #endif
 
 /// Properties of a kernel that matter to the protocol.
@@ -58,7 +58,7 @@ Explored explore_sequences(const std::vector<Shape>& shapes, int ranks, std::siz
   for (std::size_t i = 0; i < kernels; ++i) sequences *= shapes.size();
   Explored all;
   std::size_t programs = 0;
-  for (std::size_t sequence = 0; sequence < sequences; sequence += kEvery) {
+  for (std::size_t sequence = 0; sequence < sequences; sequence += kProgramStride) {
     Program program{ranks, {}, 0};
     std::size_t rest = sequence;
     for (std::size_t i = 0; i < kernels; ++i) {
@@ -85,7 +85,7 @@ Program random_program(std::mt19937_64& engine, int ranks, int kernels) {
 }
 
 /// Fabric that is aborted at its n-th take.
-struct AbortedFabric {
+struct AbortedTakes {
   static constexpr int kMaxRanks = 2;
   int takes_left = 0;
   int cells = 1;
@@ -132,7 +132,7 @@ TEST_CASE("every order of three ranks: two blocks, two lines, two blocks and the
   const std::vector<Shape> wide = shapes_of({{2, 1}}, 1);
   const std::vector<Shape> narrow = shapes_of({{1, 1}}, 1);
   std::vector<Program> programs = {{3, {kernel_of(wide[0], 0, 3)}, 0}};
-  if (kEvery == 1) {
+  if (kProgramStride == 1) {
     programs.push_back({3, {kernel_of(wide[0], 0, 3), kernel_of(narrow[1], 1, 3)}, 0});
     programs.push_back({3, {kernel_of(narrow[1], 0, 3), kernel_of(wide[0], 1, 3)}, 0});
     for (const bool two_shots : {false, true}) programs.push_back({3, {kernel_of({two_shots, 1, 1, 1, 2}, 0, 3)}, 0});
@@ -172,7 +172,7 @@ TEST_CASE("random orders of two to eight ranks: twenty kernels of any kind on up
   for (int ranks = 2; ranks <= 8; ++ranks) {
     std::mt19937_64 engine(static_cast<std::uint64_t>(ranks));
     Explored all;
-    const int programs = kEvery > 1 ? 1 : 120 / ranks;
+    const int programs = kProgramStride > 1 ? 1 : 120 / ranks;
     for (int i = 0; i < programs && all.failure.empty(); ++i)
       all += explore_random(random_program(engine, ranks, 20), {}, engine(), 4);
     CHECK_MESSAGE(all.failure.empty(), all.failure);
@@ -184,14 +184,14 @@ TEST_CASE("random orders of two to eight ranks: twenty kernels of any kind on up
 TEST_CASE("a schedule that is aborted while it waits stores and sends nothing afterwards") {
   for (const int batch : {1, 3}) {
     for (const int takes : {0, 1, 4}) {
-      AbortedFabric fabric{takes, batch};
+      AbortedTakes fabric{takes, batch};
       CountingWork work;
       exchange(fabric, work, 1, 100);
       CHECK(work.stored == takes);
       CHECK(fabric.puts == batch * (takes / batch + 1));
     }
     for (const int takes : {0, 1, 4, 5, 7}) {
-      AbortedFabric fabric{takes, batch};
+      AbortedTakes fabric{takes, batch};
       CountingWork work;
       two_shot(fabric, work, 1, 100);
       const int steps = takes / (2 * batch);

@@ -14,9 +14,9 @@ using namespace busbw::fastpath::model;
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kEvery = 8;
+constexpr std::size_t kDirectProgramStride = 8;
 #else
-constexpr std::size_t kEvery = 1;
+constexpr std::size_t kDirectProgramStride = 1;
 #endif
 
 constexpr Task kDirect[] = {Task::all_reduce_direct, Task::all_gather_direct, Task::reduce_scatter_direct};
@@ -32,7 +32,7 @@ std::vector<Kernel> direct_kernels(int blocks, int agents_of_block, int batch) {
 void explore(const std::vector<Program>& programs) {
   Explored all;
   std::uint64_t explored = 0;
-  for (std::size_t i = 0; i < programs.size() && all.failure.empty(); i += kEvery) {
+  for (std::size_t i = 0; i < programs.size() && all.failure.empty(); i += kDirectProgramStride) {
     all += explore_all(programs[i], {}, 2000000);
     ++explored;
   }
@@ -60,7 +60,7 @@ std::vector<Program> sequences(int ranks, const std::vector<Kernel>& kernels, in
 }
 
 /// Fabric that is aborted after a number of barriers.
-struct AbortedFabric {
+struct AbortedBarriers {
   int meetings_left = 0;
   std::vector<std::uint64_t> tags;
 
@@ -70,9 +70,9 @@ struct AbortedFabric {
   }
 };
 
-struct CountingWork {
+struct CountedMoves {
   int moves = 0;
-  void move(AbortedFabric&) { ++moves; }
+  void move(AbortedBarriers&) { ++moves; }
 };
 
 }  // namespace
@@ -132,8 +132,8 @@ TEST_CASE("every order of two ranks without room for all blocks of direct kernel
 
 TEST_CASE("a direct kernel that is aborted in its first barrier moves nothing") {
   for (const int meetings : {0, 1, 2}) {
-    AbortedFabric fabric{meetings, {}};
-    CountingWork work;
+    AbortedBarriers fabric{meetings, {}};
+    CountedMoves work;
     busbw::fastpath::direct(fabric, work, 7);
     CHECK(work.moves == (meetings == 0 ? 0 : 1));
     CHECK(fabric.tags == (meetings == 0 ? std::vector<std::uint64_t>{7} : std::vector<std::uint64_t>{7, 8}));

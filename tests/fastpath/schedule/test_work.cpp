@@ -22,9 +22,9 @@ namespace {
 using Bytes = std::vector<unsigned char>;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kEvery = 11;
+constexpr std::size_t kSizeStride = 11;
 #else
-constexpr std::size_t kEvery = 1;
+constexpr std::size_t kSizeStride = 1;
 #endif
 
 unsigned char byte_of(std::size_t number, int rank, std::size_t at) {
@@ -298,19 +298,19 @@ TEST_CASE("every method of a collective, with two to eight ranks, 0 to 1000 byte
   std::size_t number = 0;
   for_every_method([&](Collective collective, Method method) {
     for (int ranks = 2; ranks <= kMaxRanks; ++ranks)
-      for (std::size_t bytes = 0; bytes <= 1000; bytes += 1 + number++ % kEvery) {
+      for (std::size_t bytes = 0; bytes <= 1000; bytes += 1 + number++ % kSizeStride) {
         const std::string fault = fault_of({collective, method, ranks, bytes, number});
         REQUIRE_MESSAGE(fault.empty(), fault);
       }
   });
-  CHECK(number > 49 * 1000 / kEvery);
+  CHECK(number > 49 * 1000 / kSizeStride);
 }
 
 TEST_CASE("every method of a collective with larger buffers, aligned and unaligned, in and out of place") {
   for_every_method([](Collective collective, Method method) {
     for (const int ranks : {2, 3, 5, 8})
       for (const std::size_t bytes : {std::size_t{4096}, std::size_t{12345}, std::size_t{65536 + 6}})
-        for (std::size_t number = 0; number < 6; number += kEvery) {
+        for (std::size_t number = 0; number < 6; number += kSizeStride) {
           const std::string fault = fault_of({collective, method, ranks, bytes, number * 7});
           REQUIRE_MESSAGE(fault.empty(), fault);
         }
