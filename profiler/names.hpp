@@ -1,6 +1,7 @@
 #pragma once
 // NCCL's names of functions, element types, algorithms and protocols, as numbers of a trace. Version 1 of the interface
-// has NCCL's internal numbers instead of names.
+// has NCCL's internal numbers instead of names. An unknown name or number becomes Function::other, trace::kUnknownByte,
+// Algorithm::unknown or Protocol::unknown.
 #include <cstdint>
 #include <string_view>
 
@@ -11,7 +12,7 @@ namespace busbw::profiler {
 /// Such as "AllReduce".
 trace::Function function_of(std::string_view name);
 trace::Function function_of(std::uint8_t number);
-/// Such as "ncclFloat16". NCCL has no name for uint8 and reports it as "Unknown".
+/// Such as "ncclFloat16". "Unknown" becomes uint8, because NCCL has no other name for uint8.
 std::uint8_t datatype_of(std::string_view name);
 std::uint8_t datatype_of(std::uint8_t number);
 /// Such as "RING".

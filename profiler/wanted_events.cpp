@@ -43,11 +43,15 @@ int nccl_version_of(const void* address) {
 }
 
 int wanted_events(Environment environment, int interface, int nccl_version) {
-  const std::string device_times = read_choice(environment, "BUSBW_TRACE_DEVICE_TIMES", {"auto", "on", "off"});
-  // If the version is unknown, the interface decides: NCCL 2.31 introduced version 7.
-  const bool are_cheap = nccl_version != 0 ? nccl_version < kFirstVersionWithCostlyDeviceTimes : interface < 7;
-  // Before version 4, NCCL gives the times at which a thread of the host noticed the kernel.
-  const bool has_device_times = interface >= 4 && (device_times == "on" || (device_times == "auto" && are_cheap));
+  const std::string device_times_choice = read_choice(environment, "BUSBW_TRACE_DEVICE_TIMES", {"auto", "on", "off"});
+  // If NCCL's version is unknown, the version of the interface decides: NCCL 2.31 introduced version 7 of the
+  // interface.
+  const bool are_device_times_cheap =
+      nccl_version != 0 ? nccl_version < kFirstVersionWithCostlyDeviceTimes : interface < 7;
+  const bool are_device_times_wanted =
+      device_times_choice == "on" || (device_times_choice == "auto" && are_device_times_cheap);
+  // Before version 4 of the interface, NCCL gives the times at which a thread of the host noticed the kernel.
+  const bool has_device_times = interface >= 4 && are_device_times_wanted;
   const bool has_network = read_choice(environment, "BUSBW_TRACE_NETWORK", {"off", "on"}) == "on";
   int mask = kGroup | kCollective | kTransfer;
   if (interface >= 5) mask |= kGroupCall | kCollectiveCall | kTransferCall;

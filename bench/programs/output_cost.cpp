@@ -19,12 +19,12 @@ constexpr int kIterations = 20;
 /// Returns made-up figures that differ between rows.
 busbw::Measurement make_measurement(int row) {
   busbw::Measurement measurement;
-  for (int i = 0; i < kIterations; ++i) measurement.iteration_s.push_back(1e-6 * (row + 1) + 1.234e-9 * i);
-  measurement.time_s = measurement.iteration_s.front();
+  for (int i = 0; i < kIterations; ++i) measurement.operation_s.push_back(1e-6 * (row + 1) + 1.234e-9 * i);
+  measurement.time_s = measurement.operation_s.front();
   measurement.algbw_bytes_per_s = 1e9;
   measurement.busbw_bytes_per_s = 1.5e9;
-  measurement.rank_samples_s.assign(kRanks, measurement.iteration_s);
-  measurement.statistics = busbw::summarize(measurement.iteration_s);
+  measurement.rank_samples_s.assign(kRanks, measurement.operation_s);
+  measurement.statistics = busbw::summarize(measurement.operation_s);
   measurement.check.state = busbw::CheckResult::State::checked;
   measurement.check.policy = "exact";
   return measurement;

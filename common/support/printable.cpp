@@ -1,4 +1,5 @@
-// Escapes control characters, so that text from outside cannot control a terminal or break a line of a message.
+// Escapes control characters, so that text from outside cannot break a line of a message, and cannot control a terminal
+// that reads UTF-8. A terminal in an 8-bit mode can still execute single bytes from 0x80 to 0x9f.
 #include "common/support/printable.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +8,8 @@
 namespace busbw {
 namespace {
 
-/// Maximum length of a value in a message: longer than usual names, paths and addresses.
+/// Maximum length of a value in a message, before control characters become escapes. Usual names, paths and addresses
+/// are shorter.
 constexpr std::size_t kMaxBytes = 200;
 
 /// True for the UTF-8 encoding of a C1 control character (U+0080 to U+009F). Some terminals execute such characters.
@@ -32,7 +34,7 @@ std::string printable(std::string_view text) {
     } else if (byte < ' ' || byte == 0x7f) {
       line += fmt::format("\\x{:02x}", byte);
     } else if (is_c1_control(byte, next_byte)) {
-      line += fmt::format("\\x{:02x}", next_byte);
+      line += fmt::format("\\x{:02x}", next_byte);  // the number of a C1 character equals its second byte
       ++i;
     } else {
       line += text[i];

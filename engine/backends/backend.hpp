@@ -189,8 +189,8 @@ class Communicator {
   virtual void wait_for(Communicator& /*other*/) {}
   /// Multiplies the matrix of `order` x `order` floats with itself, in order with the collectives: a load for the
   /// device's processors.
-  virtual void square_matrix(float* /*product*/, const float* /*matrix*/, std::size_t /*order*/) {
-    throw std::logic_error("square_matrix: this communicator cannot compute");
+  virtual void compute_matrix_square(float* /*product*/, const float* /*matrix*/, std::size_t /*order*/) {
+    throw std::logic_error("compute_matrix_square: this communicator cannot compute");
   }
   /// Copies within the rank's own memory, in order with the collectives.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;

@@ -81,8 +81,8 @@ class ObservingCommunicator : public Communicator {
     inner_.put(puts, awaited, dtype);
     end_operation();
   }
-  void square_matrix(float* product, const float* matrix, std::size_t order) override {
-    inner_.square_matrix(product, matrix, order);
+  void compute_matrix_square(float* product, const float* matrix, std::size_t order) override {
+    inner_.compute_matrix_square(product, matrix, order);
   }
   void use_in_this_thread() override { inner_.use_in_this_thread(); }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { inner_.copy(to, from, bytes); }

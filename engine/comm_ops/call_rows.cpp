@@ -94,15 +94,15 @@ Measurement make_measurement(const CommOpsCase& comm_case, RankCalls calls, bool
   std::vector<RankReport> reports;
   for (const CallTimes* times : calls) {
     RankReport& report = reports.emplace_back();
-    report.samples.iteration_s = times->time_s;
+    report.samples.operation_s = times->time_s;
     for (const double time_s : times->time_s) report.samples.total += {time_s, 0, 1};
     const Statistics delay = summarize(times->delay_s);
     report.samples.start_delay = {delay.median_s, delay.median_ci95_s};
     report.check_result = times->check_result;
   }
   Measurement measurement;
-  measurement.iteration_s = last_rank_s(reports);
-  measurement.statistics = summarize(measurement.iteration_s);
+  measurement.operation_s = last_rank_s(reports);
+  measurement.statistics = summarize(measurement.operation_s);
   measurement.rank_times_s = rank_times_s(reports);
   measurement.time_s = combine_ranks(measurement.rank_times_s, RankAverage::mean);
   const RankArrivals arrivals = typical_arrivals(reports);

@@ -196,7 +196,7 @@ class FlowServer {
     for (const Flow& flow : requested_flows_) {
       FlowResult& result = results.emplace_back();
       result.error = failure_of(flow, lost);
-      if (result.error.empty()) result.times_s = reports[static_cast<std::size_t>(flow.receiver)].samples.iteration_s;
+      if (result.error.empty()) result.times_s = reports[static_cast<std::size_t>(flow.receiver)].samples.operation_s;
     }
     answers_.write(measure_answer(id_, results, cluster_.lost_gpus(lost), monotonic_s() - start_s_));
   }

@@ -84,9 +84,9 @@ CheckResult combine_check_results(std::span<const RankReport> ranks, const std::
 }
 
 std::vector<double> last_rank_s(std::span<const RankReport> ranks) {
-  std::vector<double> max_s = ranks.front().samples.iteration_s;
+  std::vector<double> max_s = ranks.front().samples.operation_s;
   for (const RankReport& rank : ranks.subspan(1))
-    std::ranges::transform(max_s, rank.samples.iteration_s, max_s.begin(),
+    std::ranges::transform(max_s, rank.samples.operation_s, max_s.begin(),
                            [](double a, double b) { return std::max(a, b); });
   return max_s;
 }

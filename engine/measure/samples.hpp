@@ -39,10 +39,10 @@ struct StartDelay {
 /// Times of one rank for one placement, in seconds.
 struct Samples {
   /// Samples in order of execution: one per iteration, its duration divided by its number of operations.
-  std::vector<double> iteration_s = {};
+  std::vector<double> operation_s = {};
   /// Iterations without a sample: the first of each graph launch, in which this rank waited for others.
   std::uint64_t skipped_iterations = 0;
-  /// Duration of the whole first iteration after a barrier, in which this rank waited for later ranks. `iteration_s`
+  /// Duration of the whole first iteration after a barrier, in which this rank waited for later ranks. `operation_s`
   /// may contain this iteration, too. None if a gate made all ranks begin together.
   std::optional<double> first_iteration_s = {};
   /// None if operations run after their calls have returned.
@@ -63,7 +63,7 @@ struct Samples {
   std::vector<AlgorithmChoice> algorithms = {};
 
   static auto members(auto& self) {
-    return std::tie(self.iteration_s, self.skipped_iterations, self.first_iteration_s, self.start_delay, self.total,
+    return std::tie(self.operation_s, self.skipped_iterations, self.first_iteration_s, self.start_delay, self.total,
                     self.device_s, self.device_operations, self.clock, self.clock_before, self.clock_after,
                     self.algorithms);
   }

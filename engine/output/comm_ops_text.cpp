@@ -87,7 +87,7 @@ void CommOpsText::append_row(std::string& out, const Row& row) {
   const RankInfo& rank = ranks_.at(slowest);
   const bool is_checked = measurement.check.state == CheckResult::State::checked;
   append(out, "  {:<6}  {:<16}  {:>5}  {:>5}  {:>9}  {:>9}  {:>9}  {:>9}  {:>6}  rank {} on {}\n", lifecycle.test,
-         lifecycle.call, row.group_ranks, measurement.iteration_s.size(), duration_text(measurement.time_s),
+         lifecycle.call, row.group_ranks, measurement.operation_s.size(), duration_text(measurement.time_s),
          duration_text(lifecycle.median_s), duration_text(measurement.rank_times_s[slowest]),
          duration_text(lifecycle.rank_medians_s[slowest]),
          is_checked ? std::to_string(measurement.check.wrong_elements) : "N/A", rank.rank, rank.host);

@@ -1,5 +1,5 @@
 #pragma once
-// nccl-tests' line about GPU memory, which ends the table with -M.
+// Line about GPU memory. With -M, this line follows the table, as in nccl-tests.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/support/error.hpp"
-#include "output/comparison_json.hpp"
+#include "output/measurement_json.hpp"
 #include "output/run_outcome.hpp"
 #include "output/units.hpp"
 
@@ -103,7 +103,7 @@ void write_per_iteration(JsonBuilder& json, const Measurement& measurement, int 
   json.fixed_field("p99_us", statistics.p99_s * kUsPerS, kDecimals);
   json.fixed_field("stdev_us", statistics.stdev_s * kUsPerS, kDecimals);
   json.fixed_field("cv_pct", statistics.cv * 100, kDecimals);
-  json.values("times_us", measurement.iteration_s, write_time);
+  json.values("times_us", measurement.operation_s, write_time);
   if (measurement.process_max_s.size() > 1)
     json.values("per_process_max_times_us", measurement.process_max_s,
                 [&](const std::vector<double>& times_s) { json.array(times_s, write_time); });
@@ -131,8 +131,8 @@ void write_summary(JsonBuilder& json, const RunEnd& end) {
 /// larger one counts.
 std::size_t count_iterations(const Row& row, const RunSettings& settings) {
   std::size_t max_iterations = 0;
-  if (row.out_of_place) max_iterations = std::max(max_iterations, row.out_of_place->iteration_s.size());
-  if (row.in_place) max_iterations = std::max(max_iterations, row.in_place->iteration_s.size());
+  if (row.out_of_place) max_iterations = std::max(max_iterations, row.out_of_place->operation_s.size());
+  if (row.in_place) max_iterations = std::max(max_iterations, row.in_place->operation_s.size());
   return max_iterations > 0 ? max_iterations : static_cast<std::size_t>(settings.iterations);
 }
 

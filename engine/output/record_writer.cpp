@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "output/comparison_json.hpp"
+#include "output/measurement_json.hpp"
 #include "output/units.hpp"
 
 namespace busbw {

@@ -4,9 +4,10 @@
 
 namespace busbw {
 
-/// Factors by which a value of the engine is multiplied (seconds) or divided (bytes per second).
-inline constexpr double kUsPerS = 1e6;  // microseconds per second
-inline constexpr double kBytesPerGb = 1e9;  // GB/s are decimal
+/// Seconds times this factor are microseconds.
+inline constexpr double kUsPerS = 1e6;
+/// Bytes per second divided by this factor are GB/s, which are decimal.
+inline constexpr double kBytesPerGb = 1e9;
 
 /// Returns the value times the factor, or nothing without a value.
 inline std::optional<double> scaled(const std::optional<double>& value, double factor) {

@@ -91,7 +91,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
                              const std::optional<Traffic>& traffic, const std::string& policy) {
   const RunSettings& settings = plan.settings;
   Measurement measurement;
-  measurement.iteration_s = last_rank_s(report.ranks);
+  measurement.operation_s = last_rank_s(report.ranks);
   measurement.sample_clock = report.ranks.front().samples.clock;
   set_times(settings, report.ranks, measurement);
   set_arrivals(plan, report.ranks, measurement);
@@ -104,10 +104,10 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   // With graphs (-G), the first iteration has no sample. It counts as one of the iterations that -K skips.
   const int missing_samples = report.ranks.front().samples.skipped_iterations > 0 ? 1 : 0;
   const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - missing_samples));
-  measurement.statistics = summarize(std::span(measurement.iteration_s).subspan(skipped_samples));
+  measurement.statistics = summarize(std::span(measurement.operation_s).subspan(skipped_samples));
   if (settings.per_iteration && settings.processes > 1)
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());
-  for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.iteration_s);
+  for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.operation_s);
   measurement.stopped_by = report.stopped_by;
   measurement.check = make_check_result(plan, placement, report.ranks, policy);
   measurement.algorithms = distinct_algorithms(report.ranks);
@@ -163,7 +163,7 @@ void add_together(const RunPlan& plan, const PlacementReport& report, Measuremen
     if (measurement.time_s > 0) together.ratio_to_alone = *together.time_s / measurement.time_s;
     if (const auto device_times_s = rank_device_times_s(report.compared); !device_times_s.empty())
       together.device_time_s = combine_ranks(device_times_s, rank_average);
-    for (const RankReport& rank : report.compared) together.rank_samples_s.push_back(rank.samples.iteration_s);
+    for (const RankReport& rank : report.compared) together.rank_samples_s.push_back(rank.samples.operation_s);
   } else {
     measurement.warnings.push_back(
         fmt::format("the neighbor had an unfinished operation for {:.0f} % of the measured time only, so there is no "

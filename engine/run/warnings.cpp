@@ -22,7 +22,7 @@ void warn_missed_target(const RunSettings& settings, const Measurement& measurem
   warnings.push_back(
       fmt::format("the median's 95 % interval is wider than --target-ci {:g} % after {} samples; raise "
                   "--max-time, or check the machine for other load",
-                  *settings.target_ci * 100, measurement.iteration_s.size()));
+                  *settings.target_ci * 100, measurement.operation_s.size()));
 }
 
 /// Warns if several algorithms were reported, which must not happen: the ranks of an operation share one.

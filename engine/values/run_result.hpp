@@ -220,9 +220,9 @@ struct Measurement {
   std::vector<DeviceClock> rank_clocks;  // [rank in group]; empty if no device reports a clock
   SampleClock sample_clock = SampleClock::host;
   std::vector<std::vector<double>> rank_samples_s;  // [rank in group][iteration], per operation
-  std::vector<double> iteration_s;  // time of each iteration until its last rank ended
+  std::vector<double> operation_s;  // time per operation of each iteration until its last rank ended
   std::vector<std::vector<double>> process_max_s;  // [process][iteration]; filled with -I and several processes
-  Statistics statistics;  // over iteration_s, after -K
+  Statistics statistics;  // over operation_s, after -K
   StopReason stopped_by = StopReason::iterations;
   CheckResult check;
   std::vector<AlgorithmChoice> algorithms;  // distinct ones of all ranks, usually one; empty if unknown

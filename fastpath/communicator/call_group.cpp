@@ -37,12 +37,13 @@ ncclResult_t queue_gathers(const std::vector<PendingCall>& calls, const RealNccl
 }
 
 /// Queues calls and the checks of their results. `calls` has at most one call of each communicator, because a verifier
-/// has memory for the inputs of one call.
+/// has memory for the inputs of one call. A verified call is one unit in the order of its communicator's operations,
+/// together with its gather and its check. After an error, units that have begun are not ended: the call then fails.
 ncclResult_t queue_verified_calls(const std::vector<PendingCall>& calls, const RealNccl& nccl) {
   for (const PendingCall& pending : calls) {
     if (!is_verified(pending)) continue;
     const FastCommunicator& fast = *pending.fast_communicator;
-    if (fast.clique->begin_ordered(pending.stream) != cudaSuccess ||
+    if (fast.clique->begin_ordered_unit(pending.stream) != cudaSuccess ||
         fast.verifier->queue_wait_for_previous_check(pending.stream) != cudaSuccess)
       return ncclUnhandledCudaError;
   }
@@ -52,7 +53,7 @@ ncclResult_t queue_verified_calls(const std::vector<PendingCall>& calls, const R
     if (result != ncclSuccess || !is_verified(pending)) continue;
     const FastCommunicator& fast = *pending.fast_communicator;
     if (fast.verifier->queue_check(pending.call, pending.stream) != cudaSuccess ||
-        fast.clique->end_ordered(pending.stream) != cudaSuccess)
+        fast.clique->end_ordered_unit(pending.stream) != cudaSuccess)
       result = ncclUnhandledCudaError;
   }
   return result;
@@ -77,11 +78,12 @@ class StreamEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Joins the streams of each communicator that has fast-path calls in the group: later work on each of these streams
-/// waits for the work that is already queued on all these streams. NCCL does the same at the start and the end of a
-/// group.
-/// `only_mixed`: joins only the streams of communicators that also have calls delegated to NCCL.
-void join_streams(const std::vector<StreamUse>& stream_uses, bool only_mixed) {
+/// Communicators of a group, by their calls in the group.
+enum class JoinedCommunicators { with_fast_calls, with_fast_and_delegated_calls };
+
+/// Joins the streams of each of the `joined` communicators, as NCCL does at the start and the end of a group. Work that
+/// is queued later on any stream of a communicator then waits for the work that is already queued on all its streams.
+void join_streams(const std::vector<StreamUse>& stream_uses, JoinedCommunicators joined) {
   struct Streams {
     int device = -1;  // of the fast-path calls; -1 if the communicator has none
     bool has_delegated = false;
@@ -95,8 +97,9 @@ void join_streams(const std::vector<StreamUse>& stream_uses, bool only_mixed) {
     streams.all.push_back(use.stream);
   }
   for (const auto& [communicator, streams] : by_communicator) {
-    const bool is_covered = streams.device >= 0 && (streams.has_delegated || !only_mixed);
-    if (!is_covered || streams.all.size() < 2) continue;
+    const bool has_fast_calls = streams.device >= 0;
+    const bool is_joined = has_fast_calls && (streams.has_delegated || joined == JoinedCommunicators::with_fast_calls);
+    if (!is_joined || streams.all.size() < 2) continue;
     const ScopedDevice device(streams.device);
     std::list<StreamEvent> events;
     for (const cudaStream_t stream : streams.all) events.emplace_back(stream);
@@ -144,10 +147,11 @@ ncclResult_t queue_group_calls(const std::vector<PendingCall>& calls, const std:
                                const RealNccl& nccl) noexcept try {
   if (calls.empty()) return ncclSuccess;
   // NCCL's kernels and ours must start in the same order on all GPUs, also on different streams. Otherwise they can
-  // deadlock if a GPU has no room for both.
-  join_streams(group_streams, /*only_mixed=*/true);
+  // deadlock if a GPU has no room for both. A communicator without delegated calls has no kernel of NCCL in the group.
+  join_streams(group_streams, JoinedCommunicators::with_fast_and_delegated_calls);
   const ncclResult_t result = queue_calls(calls, nccl);
-  if (result == ncclSuccess) join_streams(group_streams, /*only_mixed=*/false);
+  // The end of the group: later work of the program waits for all calls of the group.
+  if (result == ncclSuccess) join_streams(group_streams, JoinedCommunicators::with_fast_calls);
   return result;
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());
@@ -190,16 +194,16 @@ void CallGroup::clear_streams() noexcept {
 
 ncclResult_t CallGroup::before_end() noexcept try {
   if (nesting_depth_ == 1 && has_several_streams_ && !pending_calls_.empty())
-    join_streams(stream_uses_, /*only_mixed=*/false);
+    join_streams(stream_uses_, JoinedCommunicators::with_fast_calls);
   return ncclSuccess;
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());
   return ncclSystemError;
 }
 
-ncclResult_t CallGroup::end(ncclResult_t result, const RealNccl& nccl) noexcept {
+ncclResult_t CallGroup::end(ncclResult_t nccl_result, const RealNccl& nccl) noexcept {
   if (nesting_depth_ > 0) --nesting_depth_;
-  if (nesting_depth_ > 0) return result;
+  if (nesting_depth_ > 0) return nccl_result;
   // Takes the contents first, so that the next group starts empty also after an early return.
   const auto group_streams = has_several_streams_ ? std::exchange(stream_uses_, {}) : std::vector<StreamUse>();
   clear_streams();
@@ -210,21 +214,20 @@ ncclResult_t CallGroup::end(ncclResult_t result, const RealNccl& nccl) noexcept 
   const auto finalized_communicators = std::exchange(finalized_communicators_, {});
   // ncclInProgress: the group has a non-blocking communicator. The pending fast-path calls must still be queued. New
   // communicators and windows are not ready yet, so they get no fast path.
-  const bool is_in_progress = result == ncclInProgress;
+  const bool is_in_progress = nccl_result == ncclInProgress;
+  if (nccl_result != ncclSuccess && !is_in_progress) return nccl_result;
   if (is_in_progress) {
     new_communicators.clear();
     window_registrations.clear();
-    result = ncclSuccess;
   }
-  if (result != ncclSuccess) return result;
+  ncclResult_t result = ncclSuccess;
   if (!new_communicators.empty()) result = add_created(new_communicators, nccl);
   for (const WindowRegistration& registration : window_registrations)
     if (result == ncclSuccess) result = record_window(registration, nccl);
   if (result == ncclSuccess) result = queue_group_calls(pending_calls, group_streams, nccl);
   for (const auto& fast_communicator : finalized_communicators)
     if (result == ncclSuccess) result = fast_communicator->finish();
-  if (result != ncclSuccess) return result;
-  return is_in_progress ? ncclInProgress : ncclSuccess;
+  return result == ncclSuccess ? nccl_result : result;
 }
 
 ncclResult_t record_window(const WindowRegistration& registration, const RealNccl& nccl) noexcept try {
@@ -232,13 +235,14 @@ ncclResult_t record_window(const WindowRegistration& registration, const RealNcc
   if (fast == nullptr || *registration.window == nullptr) return ncclSuccess;  // null: NCCL has created no window
   CliqueRank& clique = *fast->clique;
   const ScopedDevice device(clique.device());
-  const ScopedRelaxedCapture relaxed_capture;
+  const ScopedRelaxedCapture relaxed_capture;  // window_addresses() copies memory and waits, perhaps during a capture
   const auto addresses = window_addresses(registration.communicator, *registration.window, clique.ranks(), nccl);
   if (!addresses) {
     log().log_message("a symmetric window is not used, because NCCL reports no address of it on each rank");
     return ncclSuccess;
   }
   Window window{*registration.window, static_cast<char*>(registration.buffer), registration.bytes, *addresses};
+  // NCCL maps this rank's own buffer a second time. Use the program's address, as the call itself does.
   window.rank_addresses[static_cast<std::size_t>(clique.rank())] = window.own;
   clique.windows().add(window);
   return ncclSuccess;

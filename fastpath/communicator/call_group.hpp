@@ -52,8 +52,8 @@ class CallGroup {
   /// fast-path calls: the group's work on one of these streams waits for the earlier work on all of them.
   ncclResult_t before_end() noexcept;
   /// Call after the real ncclGroupEnd, with its result. The outermost end processes the pending calls, unless NCCL's
-  /// group has failed.
-  ncclResult_t end(ncclResult_t result, const RealNccl& nccl) noexcept;
+  /// group has failed. Returns the result for the program.
+  ncclResult_t end(ncclResult_t nccl_result, const RealNccl& nccl) noexcept;
 
   /// Ends a group that is only simulated (ncclGroupSimulateEnd). At the end of the outermost group, drops all pending
   /// calls, communicators and windows.

@@ -121,7 +121,7 @@ cudaError_t CliqueRank::end_operation(cudaStream_t stream, bool captured) {
   return captured ? graph_order_.end_captured(stream) : graph_order_.end_call(stream);
 }
 
-cudaError_t CliqueRank::begin_ordered(cudaStream_t stream) {
+cudaError_t CliqueRank::begin_ordered_unit(cudaStream_t stream) {
   const ScopedDevice device(device_);
   bool captured = false;
   if (const cudaError_t error = query_captured(stream, captured); error != cudaSuccess) return error;
@@ -129,7 +129,7 @@ cudaError_t CliqueRank::begin_ordered(cudaStream_t stream) {
   return begin_operation(stream, captured);
 }
 
-cudaError_t CliqueRank::end_ordered(cudaStream_t stream) {
+cudaError_t CliqueRank::end_ordered_unit(cudaStream_t stream) {
   const ScopedDevice device(device_);
   bool captured = false;
   const cudaError_t error = query_captured(stream, captured);

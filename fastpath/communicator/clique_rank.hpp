@@ -64,9 +64,9 @@ class CliqueRank {
   cudaError_t enqueue(const CollectiveCall& call, const MethodConfig& config, cudaStream_t stream);
   /// Begin and end a unit of work. The unit is all work that is queued or captured on `stream` between the two calls;
   /// enqueue() may be called in between. The unit has one place in the order of the communicator's operations.
-  /// begin_ordered() throws EnvironmentError if CUDA cannot create or record the event that orders graphs.
-  cudaError_t begin_ordered(cudaStream_t stream);
-  cudaError_t end_ordered(cudaStream_t stream);
+  /// begin_ordered_unit() throws EnvironmentError if CUDA cannot create or record the event that orders graphs.
+  cudaError_t begin_ordered_unit(cudaStream_t stream);
+  cudaError_t end_ordered_unit(cudaStream_t stream);
 
   /// Waits until all queued operations outside of graphs have run, and all launched graphs with an order event
   /// (graph_order.hpp). Returns at once if the communicator is aborted.

@@ -10,13 +10,13 @@ template <class Type>
 cudaError_t launch_reducing_kernel(const Operation& operation, const Lane& lane, cudaStream_t stream) {
   const int ranks = operation.method == Method::direct ? operation.transfer.ranks : operation.buffers.ranks;
   const float factor = operation.redop == Redop::avg ? 1.0f / static_cast<float>(ranks) : 1.0f;
-  const Float32Reduction<Type> reduction{operation.redop, factor};
-  return launch_work(ReducingWorks<Float32Reduction<Type>>{}, operation, lane, stream, reduction);
+  const ReductionInFloat<Type> reduction{operation.redop, factor};
+  return launch_work(ReducingWorks<ReductionInFloat<Type>>{}, operation, lane, stream, reduction);
 }
 
 template <class Type>
 void preload_reducing_kernels(int ranks) {
-  preload_works(ReducingWorks<Float32Reduction<Type>>{}, ranks);
+  preload_works(ReducingWorks<ReductionInFloat<Type>>{}, ranks);
 }
 
 }  // namespace busbw::fastpath

@@ -45,9 +45,9 @@ struct Bfloat16 {
   }
 };
 
-/// The Reduction of work.hpp for one element type and any operator.
+/// The Reduction of work.hpp for one element type and any operator. The arithmetic is in float for every element type.
 template <class Type>
-struct Float32Reduction {
+struct ReductionInFloat {
   Redop redop;
   float factor;  ///< factor for the result: 1 / ranks for an average, otherwise 1
 
@@ -83,7 +83,7 @@ struct Float32Reduction {
         high[i] = combine(high[i], Type::widen(cells[source].high, i));
       }
     }
-    Cell result;
+    Cell result{};  // zero, because each round() sets the bits of one element
 #pragma unroll
     for (int i = 0; i < Type::kElementsPerWord; ++i) {
       result.low |= Type::round(low[i] * factor, i);

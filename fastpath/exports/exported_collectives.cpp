@@ -1,6 +1,8 @@
-// NCCL's collectives as programs call them. run() sends a call to the fast path, or to the real NCCL if the selected
+// NCCL's collectives as programs call them. run() sends a call to the fast path. It calls the real NCCL instead if the
+// communicator has no fast path, if the fast path does not support the call's type or operator, or if the selected
 // method is `nccl` (choice/method_selector.hpp). delegate() always calls the real NCCL, for operations without a fast
-// path. Both report delegated calls to the open group, which orders the fast-path calls relative to these.
+// path. Both report delegated calls of communicators with a fast path to the open group, so that the group can keep the
+// order of delegated calls and fast-path calls.
 #include <nccl.h>
 
 #include <exception>
@@ -114,7 +116,8 @@ std::optional<ncclResult_t> try_fast_path(ncclComm_t communicator, const std::op
     CallGroup::of_this_thread().add_fast_call(pending);
     return ncclSuccess;
   }
-  return fast->verifier ? queue_calls(std::vector{pending}, nccl) : queue_call(pending);
+  if (fast->verifier) return queue_calls(std::vector{pending}, nccl);  // also queues the check of the result
+  return queue_call(pending);
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());
   return ncclSystemError;

@@ -80,7 +80,7 @@ inline Measurement made_up_detailed(double time_us) {
       {.before_hz = 1.98e9, .after_hz = 1.5e9, .max_hz = 2e9, .throttle_reasons = {"power limit"}},
       {.before_hz = 1.98e9, .after_hz = 1.98e9, .max_hz = 2e9, .throttle_reasons = {}}};
   measurement.rank_samples_s = {{time_s * 0.5, time_s, time_s * 1.5}, {time_s * 0.75, time_s, time_s * 1.25}};
-  measurement.iteration_s = {time_s * 0.75, time_s, time_s * 1.5};
+  measurement.operation_s = {time_s * 0.75, time_s, time_s * 1.5};
   measurement.statistics = {.samples = 3,
                             .mean_s = time_s,
                             .median_s = time_s,

@@ -1,4 +1,4 @@
-// Operations of a rank on its own memory, which all host backends share.
+// Operations of a rank on its own memory: copies for the collectives, and the computing load of --with.
 #include "backends/host/host_memory_communicator.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace busbw {
 
-void HostMemoryCommunicator::square_matrix(float* product, const float* matrix, std::size_t order) {
+void HostMemoryCommunicator::compute_matrix_square(float* product, const float* matrix, std::size_t order) {
   std::fill_n(product, order * order, 0.0F);
   for (std::size_t row = 0; row < order; ++row)
     for (std::size_t inner = 0; inner < order; ++inner)

@@ -19,7 +19,7 @@ class HostMemoryCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(world_ranks_.size()); }
 
-  void square_matrix(float* product, const float* matrix, std::size_t order) override;
+  void compute_matrix_square(float* product, const float* matrix, std::size_t order) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { copy_bytes(to, from, bytes); }
   void synchronize() override {}
   void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) override {

@@ -59,8 +59,8 @@ const char* name(IssueRequest::Kind kind) {
     case IssueRequest::Kind::put: return "put";
     case IssueRequest::Kind::exchange: return "exchange";
     case IssueRequest::Kind::copy: return "copy";
-    case IssueRequest::Kind::begin_group: return "begin_group";
-    case IssueRequest::Kind::end_group: return "end_group";
+    case IssueRequest::Kind::begin_nccl_group: return "begin_nccl_group";
+    case IssueRequest::Kind::end_nccl_group: return "end_nccl_group";
     case IssueRequest::Kind::stamp: return "stamp";
     case IssueRequest::Kind::begin_capture: return "begin_capture";
     case IssueRequest::Kind::end_capture: return "end_capture";
@@ -141,7 +141,7 @@ IssueRequest& LaunchGroup::Member::next_request() {
 
 void LaunchGroup::Member::submit() {
   if (index_ == 0) {
-    group_.issue_for_all(request_, issuer_, world_);
+    group_.wait_and_issue(request_, issuer_, world_);
     request_.graph.reset();
     return;
   }
@@ -172,11 +172,13 @@ void LaunchGroup::for_other_members(const Visit& visit) {
   for (std::size_t i = 1; i < queues_.size(); ++i) visit(*queues_[i]);
 }
 
-/// Runs in the leader's thread: issues its request together with the same request of every other member.
-void LaunchGroup::issue_for_all(const IssueRequest& leader_request, OperationIssuer& leader_issuer, const Team& world) {
+/// Runs in the leader's thread: waits until every other member has submitted a request of the same kind, and issues all
+/// these requests together.
+void LaunchGroup::wait_and_issue(const IssueRequest& leader_request, OperationIssuer& leader_issuer,
+                                 const Team& world) {
   try {
     for_other_members([&](MemberQueue& queue) { wait_for_request(queue, leader_request, world); });
-    issue_requests(leader_request, leader_issuer, world);
+    issue_submitted(leader_request, leader_issuer, world);
   } catch (...) {
     recover_all(leader_issuer);
     throw;
@@ -218,8 +220,9 @@ void LaunchGroup::wait_for_request(MemberQueue& queue, const IssueRequest& leade
                                        name(member_kind), name(leader_request.kind)));
 }
 
-void LaunchGroup::issue_requests(const IssueRequest& leader_request, OperationIssuer& leader_issuer,
-                                 const Team& world) {
+/// Issues the next request of every member. All members have submitted it.
+void LaunchGroup::issue_submitted(const IssueRequest& leader_request, OperationIssuer& leader_issuer,
+                                  const Team& world) {
   const auto run_requests = [&] {
     leader_issuer.run(leader_request);
     for_other_members(
@@ -227,8 +230,8 @@ void LaunchGroup::issue_requests(const IssueRequest& leader_request, OperationIs
   };
   switch (leader_request.kind) {
     case IssueRequest::Kind::synchronize: wait_until_finished(leader_issuer, world); return;
-    case IssueRequest::Kind::begin_group: begin_nccl_group(leader_issuer); return;
-    case IssueRequest::Kind::end_group: end_nccl_group(leader_issuer); return;
+    case IssueRequest::Kind::begin_nccl_group: begin_nccl_group(leader_issuer); return;
+    case IssueRequest::Kind::end_nccl_group: end_nccl_group(leader_issuer); return;
     default: break;
   }
   if (size() == 1 || !starts_in_nccl_group(leader_request.kind)) {

@@ -1,8 +1,8 @@
 #pragma once
-// Issues the operations of -g ranks from one thread, as each -t thread of nccl-tests does. Here every rank also has a
-// thread of its own, which submits requests. The thread of the group's first member, the leader, issues each operation
-// for all members, so the driver sees one thread per -g GPUs while operations are timed. This file knows no CUDA;
-// OperationIssuer calls the driver.
+// Issues the operations of -g ranks from one thread. Every rank has its own thread, which submits requests. Only the
+// thread of the group's first member, the leader, issues operations, for all members. So the driver sees one thread per
+// -g GPUs while operations are timed, as with a -t thread of nccl-tests. This file knows no CUDA; OperationIssuer calls
+// the driver.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace busbw {
 /// One operation that a rank requests, in the order of its stream. A request fills whole cache lines, because it moves
 /// from one thread to another.
 struct alignas(64) IssueRequest {
-  /// Collectives come first: starts_in_nccl_group (launch_group.cpp) relies on this order.
+  /// The collectives come first, and `exchange` is the last one: starts_in_nccl_group (launch_group.cpp) relies on this
+  /// order.
   enum class Kind : std::uint8_t {
     all_reduce,
     reduce,
@@ -31,12 +32,13 @@ struct alignas(64) IssueRequest {
     put,
     exchange,
     copy,  // `count` bytes
-    begin_group,
-    end_group,
+    begin_nccl_group,
+    end_nccl_group,
     stamp,  // timestamp number `count`
     begin_capture,
     end_capture,
-    instantiate_graph,  // from the captured operations, after all ranks of the group have ended the capture
+    /// From the captured operations, after all ranks of the group have ended the capture. The issuer keeps the graph.
+    instantiate_graph,
     issue_graph,
     close_gate,  // closing number `count`
     synchronize,
@@ -48,7 +50,7 @@ struct alignas(64) IssueRequest {
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;
   std::size_t count = 0;        // in elements, unless the kind gives it another meaning
-  std::shared_ptr<void> graph;  // of issue_graph
+  std::shared_ptr<void> graph;  // the graph to launch; only for issue_graph
   std::vector<Transfer> sends;  // of exchange
   std::vector<Transfer> recvs;
   std::vector<Put> puts;     // of put
@@ -62,7 +64,7 @@ const char* name(IssueRequest::Kind);
 class OperationIssuer {
  public:
   virtual ~OperationIssuer() = default;
-  /// Runs a request of any kind except begin_group, end_group and synchronize.
+  /// Runs a request of any kind except begin_nccl_group, end_nccl_group and synchronize.
   virtual void run(const IssueRequest&) = 0;
   /// Requests that issuers of this thread run between these two calls start together (ncclGroupStart, ncclGroupEnd).
   virtual void begin_nccl_group() = 0;
@@ -75,7 +77,8 @@ class OperationIssuer {
   virtual void recover() noexcept = 0;
 };
 
-/// The ranks of one -t thread. Create it before the threads of its ranks. It serves one communicator of each rank.
+/// The ranks of one -t thread. Create the group before the threads of its ranks. Each rank creates one Member in the
+/// life of the group, for one communicator.
 class LaunchGroup {
   struct MemberQueue;
 
@@ -119,12 +122,13 @@ class LaunchGroup {
   };
 
  private:
-  /// refused: a member has left before the leader joined, so the leader must not join any more.
+  /// joined and left: the leader's Member was created and destroyed. refused: the Member of another rank was destroyed
+  /// before the leader's Member was created. The constructor of the leader's Member then throws.
   enum class LeaderState : int { absent, joined, left, refused };
 
-  void issue_for_all(const IssueRequest& leader_request, OperationIssuer& leader_issuer, const Team& world);
+  void wait_and_issue(const IssueRequest& leader_request, OperationIssuer& leader_issuer, const Team& world);
   void wait_for_request(MemberQueue& queue, const IssueRequest& leader_request, const Team& world);
-  void issue_requests(const IssueRequest& leader_request, OperationIssuer& leader_issuer, const Team& world);
+  void issue_submitted(const IssueRequest& leader_request, OperationIssuer& leader_issuer, const Team& world);
   void begin_nccl_group(OperationIssuer& leader_issuer);
   void end_nccl_group(OperationIssuer& leader_issuer);
   void recover_all(OperationIssuer& leader_issuer) noexcept;

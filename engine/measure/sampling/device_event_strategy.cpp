@@ -78,7 +78,7 @@ void DeviceEventStrategy::add_samples(Samples& batch) const {
       ++batch.skipped_iterations;
       continue;
     }
-    batch.iteration_s.push_back(elapsed_s / runner_.operations_per_iteration());
+    batch.operation_s.push_back(elapsed_s / runner_.operations_per_iteration());
     // With -z, timestamps include the host's waits.
     if (includes_wait || runner_.waits()) continue;
     batch.device_s += elapsed_s;

@@ -77,7 +77,7 @@ void GatedEventStrategy::time_first_iteration(Samples& batch) {
 
 void GatedEventStrategy::add_samples(std::size_t iterations, Samples& batch) const {
   for (std::size_t iteration = 0; iteration < iterations; ++iteration)
-    batch.iteration_s.push_back(timestamps_.seconds(iteration) / runner_.operations_per_iteration());
+    batch.operation_s.push_back(timestamps_.seconds(iteration) / runner_.operations_per_iteration());
 }
 
 void GatedEventStrategy::complete(Samples& samples) {

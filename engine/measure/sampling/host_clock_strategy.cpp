@@ -26,9 +26,8 @@ void HostClockStrategy::sample(Samples& batch) {
   double total_s = 0;
   for (std::size_t iteration = 0; iteration < runner_.iterations(); ++iteration) {
     const double elapsed_s = timestamps_.seconds(iteration);
-    // first_iteration_s is per iteration, iteration_s per operation.
     if (!batch.first_iteration_s) batch.first_iteration_s = elapsed_s;
-    batch.iteration_s.push_back(elapsed_s / runner_.operations_per_iteration());
+    batch.operation_s.push_back(elapsed_s / runner_.operations_per_iteration());
     total_s += elapsed_s;
   }
   // A call returns when its operation is done, so the issue time equals the elapsed time.

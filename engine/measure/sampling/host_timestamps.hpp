@@ -18,7 +18,8 @@ class HostTimestamps final : public Timestamps {
     latest_s_ = times_s_[index];
   }
   double seconds_between(std::size_t from, std::size_t to) const override { return times_s_[to] - times_s_[from]; }
-  /// Returns the latest timestamp in seconds of the monotonic clock. Nothing if an earlier call has returned it.
+  /// Returns the latest timestamp in seconds of the monotonic clock. Nothing if no timestamp was set since the previous
+  /// call of this function. `reset` keeps the latest timestamp.
   std::optional<double> take_latest_s() { return std::exchange(latest_s_, std::nullopt); }
 
  private:

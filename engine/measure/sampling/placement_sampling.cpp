@@ -15,8 +15,8 @@
 namespace busbw {
 namespace {
 
-/// Minimum number of rounds if there are several series. A round is one batch of each series, so that a slow change of
-/// the machine's speed affects all series.
+/// Minimum number of rounds if several series are compared. A round is one batch of each series. From two rounds on,
+/// the batches of the series alternate. Thus a slow change of the machine's speed affects all series.
 constexpr int kMinComparedRounds = 2;
 
 void enter(Team& world, Communicator& communicator, Phase phase) {
@@ -26,9 +26,9 @@ void enter(Team& world, Communicator& communicator, Phase phase) {
 
 /// Appends a batch. The binding names every field, so that a new field does not compile until it is appended.
 void append(const Samples& batch, Samples& all) {
-  const auto& [iteration_s, skipped_iterations, first_iteration_s, start_delay, total, device_s, device_operations,
+  const auto& [operation_s, skipped_iterations, first_iteration_s, start_delay, total, device_s, device_operations,
                clock, clock_before, clock_after, algorithms] = batch;
-  all.iteration_s.insert(all.iteration_s.end(), iteration_s.begin(), iteration_s.end());
+  all.operation_s.insert(all.operation_s.end(), operation_s.begin(), operation_s.end());
   all.skipped_iterations += skipped_iterations;
   if (!all.first_iteration_s) all.first_iteration_s = first_iteration_s;
   if (start_delay) all.start_delay = start_delay;
@@ -82,7 +82,7 @@ class StopDecision {
 
   /// Returns the reason to stop after a batch, or nothing to continue.
   std::optional<StopReason> decide(Team& world, const std::vector<RankReport>& reports_of_all) {
-    if (rule_.needs_one_batch()) return StopReason::iterations;
+    if (rule_.stops_after_one_batch()) return StopReason::iterations;
     std::optional<StopReason> reason;
     if (world.rank() == 0) reason = decide_on_rank0(reports_of_all);
     return broadcast_value(world, reason);
@@ -90,7 +90,7 @@ class StopDecision {
 
  private:
   std::optional<StopReason> decide_on_rank0(const std::vector<RankReport>& reports_of_all) {
-    const std::size_t count = reports_of_all.front().samples.iteration_s.size();
+    const std::size_t count = reports_of_all.front().samples.operation_s.size();
     const double elapsed_s = monotonic_s() - start_s_;
     const bool is_time_over = rule_.max_time_s && elapsed_s >= *rule_.max_time_s;
     // The rule sorts all samples, so it is applied only after an eighth more samples.
@@ -146,10 +146,11 @@ class SeriesSampler {
   /// the strategy changes, the samples of this batch are discarded and another batch is run.
   Samples run_first_batch() {
     Samples batch = run_batch(runner_, *strategy_, overhead_);
-    if (overhead_ == VisibleOverhead::launches) return batch;
-    const double shortest_s = std::ranges::min(batch.iteration_s) * runner_.operations_per_iteration();
-    const VisibleOverhead measured = decide_overhead(runner_, shortest_s);
-    if (measured >= overhead_) return batch;
+    if (overhead_ == VisibleOverhead::launches) return batch;  // no other strategy excludes more overhead
+    const double shortest_iteration_s = std::ranges::min(batch.operation_s) * runner_.operations_per_iteration();
+    const VisibleOverhead measured = decide_overhead(runner_, shortest_iteration_s);
+    const bool strategy_excludes_enough = measured <= overhead_;
+    if (strategy_excludes_enough) return batch;
     overhead_ = measured;
     strategy_ = make_strategy(runner_, overhead_);
     // The samples of the first batch contain overhead that the new strategy excludes: slow first launches on a device,
@@ -185,6 +186,7 @@ StopReason sample_series(Team& world, Communicator& communicator, std::span<cons
   for (const Series& one_series : series) samplers.emplace_back(world, communicator, one_series, settings).begin();
   const int min_rounds = samplers.size() > 1 ? kMinComparedRounds : 1;
   const auto has_ended = [](const SeriesSampler& sampler) { return sampler.stop_reason().has_value(); };
+  // Each round samples all series, so a series with a reason to stop gets more samples until every series has one.
   for (int round = 1; round <= min_rounds || !std::ranges::all_of(samplers, has_ended); ++round)
     for (SeriesSampler& sampler : samplers) sampler.sample_batch();
   for (SeriesSampler& sampler : samplers) sampler.complete();

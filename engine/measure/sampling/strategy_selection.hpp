@@ -8,11 +8,12 @@
 
 namespace busbw {
 
-/// Measuring overhead that is visible in an iteration's time, ordered from short iterations to long ones.
+/// Measuring overhead that is visible in an iteration's time, in increasing order: shorter iterations show more
+/// overhead.
 enum class VisibleOverhead {
-  launches,    // launches of operations, and timestamps
-  timestamps,  // timestamps, but not launches
   none,
+  timestamps,  // timestamps, but not launches
+  launches,    // launches of operations, and timestamps
 };
 
 /// Overhead that is visible in iterations of this length.

@@ -33,16 +33,16 @@ bool is_ipv6_address(const std::string& text) {
 
 }  // namespace
 
-int parse_port(std::string_view text, std::string_view variable) {
+int parse_port(std::string_view text, std::string_view setting) {
   constexpr int kMaxPort = 65535;
   const auto port = parse_digits(text);
   if (!port || *port < 1 || *port > kMaxPort)
-    throw UsageError(fmt::format("{}: \"{}\" is not a port; allowed is a number from 1 to {}", variable,
+    throw UsageError(fmt::format("{}: \"{}\" is not a port; allowed is a number from 1 to {}", setting,
                                  printable_value(text), kMaxPort));
   return static_cast<int>(*port);
 }
 
-std::string require_host(std::string_view host, std::string_view variable) {
+std::string require_host(std::string_view host, std::string_view setting) {
   const auto is_name_character = [](unsigned char letter) {
     return std::isalnum(letter) || letter == '-' || letter == '.' || letter == '_';
   };
@@ -51,7 +51,7 @@ std::string require_host(std::string_view host, std::string_view variable) {
   const bool is_name_or_ipv4 = std::ranges::all_of(text, is_name_character);
   if (!has_valid_length || !(is_name_or_ipv4 || is_ipv6_address(text)))
     throw UsageError(fmt::format("{}: \"{}\" is not a host; allowed is a host's name or its IPv4 or IPv6 address",
-                                 variable, printable_value(text)));
+                                 setting, printable_value(text)));
   return text;
 }
 
@@ -73,7 +73,7 @@ StoreAddress parse_store_address(std::string_view text) {
   const bool is_ipv6 = host.find(':') != host.npos;
   if (has_brackets != is_ipv6) throw invalid_address_error(text);
   const std::string setting = fmt::format("{}={}", kVariable, printable_value(text));
-  return TcpStoreAddress{{require_host(host, setting)}, parse_port(port, setting)};
+  return TcpStoreAddress{.hosts = {require_host(host, setting)}, .port = parse_port(port, setting)};
 }
 
 }  // namespace busbw

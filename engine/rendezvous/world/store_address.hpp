@@ -40,10 +40,12 @@ using StoreAddress = std::variant<NoStore, TcpStoreAddress, FileStoreAddress, La
 /// Parses "tcp://host:port", "tcp://[v6]:port" or "file:///folder". Throws UsageError on anything else.
 StoreAddress parse_store_address(std::string_view text);
 
-/// Parses a port from 1 to 65535. The UsageError for another text begins with `variable`, the name of the setting.
-int parse_port(std::string_view text, std::string_view variable);
+/// Parses a port from 1 to 65535. The UsageError for another text begins with `setting`: the name of a variable, or the
+/// name with the value ("BUSBW_RENDEZVOUS=tcp://...").
+int parse_port(std::string_view text, std::string_view setting);
 
-/// Returns `host` if it can be a host name or an IP address. The UsageError for another text begins with `variable`.
-std::string require_host(std::string_view host, std::string_view variable);
+/// Returns `host` if it can be a host name or an IP address. The UsageError for another text begins with `setting`, as
+/// in parse_port.
+std::string require_host(std::string_view host, std::string_view setting);
 
 }  // namespace busbw

@@ -79,7 +79,7 @@ def export(
         reject_input(output, names)
     with activity(f"reading {count_text(len(names), 'name')}"):
         notes: list[str] = []
-        logs: Sequence[Log] = list(read_named_logs(names, notes.append, notes.append))
+        logs: Sequence[Log] = list(read_named_logs(names, on_note=notes.append, on_skipped=notes.append))
     for note in notes:
         click.echo(plain(note), err=True)
     for log in logs:
@@ -95,10 +95,11 @@ def export(
             sharp=sharp,
             selection=select_reference(reference_name),
         )
+        # Redaction removes fields that a verdict needs.
         judged_logs = map(with_expectation_fields, exported_logs, logs) if is_redacted else logs
         with activity("judging"):
             for log in judged_logs:
-                verdicts.extend(map(_without_figures, judge(log)))
+                verdicts.extend(map(_without_unexported_parts, judge(log)))
     with temporary_file() as file:
         with activity(f"writing {format_name}"), temporary_file_errors():
             exporter.write(exported_logs, file, verdicts)
@@ -106,8 +107,8 @@ def export(
         write_whole(output, file)
 
 
-def _without_figures(configuration: JudgedConfiguration) -> JudgedConfiguration:
-    """Removes the parts of a verdict that no exporter writes, which saves space in the file of verdicts."""
+def _without_unexported_parts(configuration: JudgedConfiguration) -> JudgedConfiguration:
+    """Removes the bands and the expectation, which no exporter writes, to save space in the file of verdicts."""
     verdict = replace(configuration.verdict, bands=())
     return replace(configuration, expectation=None, verdict=verdict)
 

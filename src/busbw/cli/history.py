@@ -40,7 +40,12 @@ _MAX_DIFFERENCES = 6
     help="Maximum probability of a false level change in a trend.",
 )
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=4, show_default=True, metavar="N", help="Maximum number of trends."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of printed trends; --json prints all.",
 )
 @click.option("--plot/--no-plot", "draw", default=True, help="Draw the scores.  [default: --plot]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per trend.")
@@ -129,11 +134,9 @@ def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
     yield Text(f"{band.band} ({sizes}): {count_text(len(band.changes), 'change')} of level, {last}")
     for change in band.changes:
         style, word = ("red", "slower") if change.shift < 0 else ("green", "faster")
-        yield Text(
-            f"  {abs(change.shift):.1%} {word} from {time_text(trend.times_s[change.at])} on: {trend.names[change.at]}",
-            style=style,
-        )
-        differences = trend.differences(change.at)
+        first_time, first_run = time_text(trend.times_s[change.first_index]), trend.names[change.first_index]
+        yield Text(f"  {abs(change.shift):.1%} {word} from {first_time} on: {first_run}", style=style)
+        differences = trend.differences(change.first_index)
         for difference in differences[:_MAX_DIFFERENCES]:
             yield Text(f"    with {difference.name}: {difference.before} -> {difference.after}")
         if not differences:
@@ -141,7 +144,10 @@ def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
 
 
 def _trend_fields(trend: Trend) -> dict[str, object]:
-    """Returns the trend as it is printed with `--json`."""
+    """Returns the trend as it is printed with `--json`.
+
+    `same` holds what all runs of the trend have in common, and `speed` the score of each band.
+    """
     return {
         "same": trend.key._asdict(),
         "runs": [
@@ -153,10 +159,10 @@ def _trend_fields(trend: Trend) -> dict[str, object]:
         "changes": [
             {
                 "band": band.band,
-                "run": trend.names[change.at],
-                "time_s": trend.times_s[change.at],
+                "run": trend.names[change.first_index],
+                "time_s": trend.times_s[change.first_index],
                 "shift": change.shift,
-                "differences": [difference._asdict() for difference in trend.differences(change.at)],
+                "differences": [difference._asdict() for difference in trend.differences(change.first_index)],
             }
             for band in trend.bands
             for change in band.changes

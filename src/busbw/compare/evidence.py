@@ -1,6 +1,7 @@
 """Estimates the speed-up of one time at one point, with its uncertainty, from the strongest basis that the logs allow.
 
-The bases are runs, stretches of iterations of single runs, and the printed figures, in this order.
+The bases are, in this order: runs, stretches of iterations (those of all runs, one run after the other), and the
+printed figures.
 """
 
 import math
@@ -84,12 +85,16 @@ def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
     quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.a, comparison.b)
     if evidence := _evidence_from_runs(comparison, quantity, alpha):
         return evidence
-    samples_describe_quantity = quantity != "time_us"  # see `program_time`
+    # Bases other than runs, by quantity:
+    # - device_time_us: iterations, then the printed device time.
+    # - median_us: iterations, then the printed figures.
+    # - time_us: no iterations, because the samples do not include launch time (`program_time`). Logs with device times
+    #   also state this time, so the printed time follows. For other logs the printed figures follow.
+    samples_describe_quantity = quantity != "time_us"
     if samples_describe_quantity and (evidence := _evidence_from_iterations(comparison, quantity, alpha)):
         return evidence
-    # Logs with device times state both times, so no bandwidth replaces the compared time.
-    is_time_stated = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
-    quantities = (quantity,) if is_time_stated else _PRINTED_QUANTITIES
+    is_printed_by_both = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
+    quantities = (quantity,) if is_printed_by_both else _PRINTED_QUANTITIES
     return _evidence_from_means(comparison.a, comparison.b, quantities)
 
 
@@ -134,7 +139,10 @@ def _evidence_from_iterations(comparison: TimeComparison, quantity: TimeQuantity
 
 
 def _center_on_device_times(interval: stats.Interval, comparison: TimeComparison) -> stats.Interval:
-    """Moves the interval of the samples to the ratio of the device times. They are assumed to vary no more."""
+    """Moves the interval of the samples to the ratio of the device times.
+
+    The device times are assumed to vary no more than the samples.
+    """
     a_us, b_us = (median(side.known_values("device_time_us")) for side in (comparison.a, comparison.b))
     estimate = math.log(a_us / b_us)
     shift = estimate - interval.estimate

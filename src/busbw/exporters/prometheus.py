@@ -57,6 +57,8 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
     with ExitStack() as stack:
         files = {metric: stack.enter_context(temporary_file()) for metric in _HELP_BY_METRIC}
         samples = chain(_run_samples(logs), _measurement_samples(logs, verdicts), _verdict_samples(verdicts))
+        # Samples with the same metric and labels come from one of the three iterators and from one table. So only the
+        # samples of one table from one iterator are in memory.
         for _, samples_of_table in groupby(samples, key=attrgetter("table_labels")):
             last_values = {(sample.metric, sample.labels): sample.value for sample in samples_of_table}
             for (metric, labels), value in last_values.items():
@@ -126,7 +128,7 @@ def _measurement_samples(logs: Sequence[Log], verdicts: Sequence[JudgedConfigura
 
 
 def _verdict_samples(verdicts: Sequence[JudgedConfiguration]) -> Iterator[_Sample]:
-    """Yields a sample for each grade of each configuration, so that a query sees the end of a grade."""
+    """Yields a sample for each grade of each configuration: a grade that no longer applies becomes 0."""
     for configuration in verdicts:
         hosts = " ".join(configuration.hosts) or None
         for grade in GRADES:

@@ -1,10 +1,10 @@
 """Detection of level changes in a series of measurements over time, with a bounded rate of false alarms.
 
-A cut divides the series into two parts, and its shift measures how much their levels differ. The method is a
-permutation test: without a change, every order of the values is equally likely. The largest shift over all cuts is
-compared with the largest shifts of the same values in random orders. The cut is a change if at most a fraction
-`false_alarms` of the orders has a shift as large. This limits the rate of false alarms for every distribution of the
-noise. The limit holds for the search over all cuts, because each order is searched in the same way.
+A cut divides the series into two parts, and its separation measures how much their levels differ. The method is a
+permutation test: without a change, every order of the values is equally likely. The largest separation over all cuts is
+compared with the largest separations of the same values in random orders. The cut is a change if at most a fraction
+`false_alarms` of the orders has a separation as large. This limits the rate of false alarms for every distribution of
+the noise. The limit holds for the search over all cuts, because each order is searched in the same way.
 
 The test runs on two scores of the values, each time with half of `false_alarms`. Ranks are robust against single
 outliers; logarithms show a large change after few runs.
@@ -41,20 +41,22 @@ _TEST_COUNT = 2
 _OUTLIER_LIMIT = 5
 """Standard deviations from the median beyond which logarithms are clipped."""
 
-_MIN_ORDERS = 1999
-"""Minimum number of random orders in a test."""
-_MIN_LARGE_ORDERS = 10
-"""Minimum number of orders with a large shift at the limit. With fewer, chance would decide a test near the limit."""
+_MIN_ORDERS = 2000
+"""Minimum number of orders in a test: the observed order and random orders."""
+_MIN_PERMITTED_ORDERS = 10
+"""A test has so many orders that at least this many may have a separation as large as the observed one.
+
+If fewer were permitted, the choice of the random orders would decide a test near the limit."""
 _MAX_CHUNK_VALUES = 2_000_000
 """Maximum number of values shuffled at once, to limit memory to some tens of megabytes."""
 _MAX_CHUNK_ORDERS = 200
-"""Maximum number of orders shuffled at once. It is small, so that a test without a significant shift ends early."""
+"""Maximum number of orders shuffled at once. It is small, so that a test of an insignificant cut ends early."""
 
 
 class LevelChange(NamedTuple):
     """A change of the level."""
 
-    at: int
+    first_index: int
     """Index of the first value of the new level."""
     before: float
     """Median of the level that ended."""
@@ -63,7 +65,7 @@ class LevelChange(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """Relative change of the median: -0.1 is 10 % less. It is not the shift that the test uses."""
+        """Relative change of the median: -0.1 is 10 % less."""
         return self.after / self.before - 1
 
 
@@ -75,8 +77,8 @@ def change_points(
 ) -> list[LevelChange]:
     """Returns the changes of level in a series, in order.
 
-    The series is cut at the largest shift if that is significant, and both parts are tested in the same way. Each cut
-    is then located again between its neighbors, and cuts with a small change of the median are dropped. The random
+    The series is cut at the largest separation if that is significant, and both parts are tested in the same way. Each
+    cut is then located again between its neighbors, and cuts with a small change of the median are dropped. The random
     orders have a fixed seed, so equal values give equal results.
 
     Args:
@@ -93,7 +95,7 @@ def change_points(
     bounds = [0, *cuts, len(series)]
     for index in range(1, len(bounds) - 1):
         low, high = bounds[index - 1], bounds[index + 1]
-        _, cut = _largest_shift(_logarithms(series[low:high]))
+        _, cut = _largest_separation(_logarithms(series[low:high]))
         bounds[index] = low + cut
     return _drop_small_shifts(series, bounds, smallest_shift)
 
@@ -101,8 +103,9 @@ def change_points(
 def min_runs(false_alarms: float) -> int:
     """Minimum number of values with which a change can be significant at this rate of false alarms."""
     count = 2 * MIN_RUNS
-    # A change in the middle has the largest possible shift. Of all divisions into two halves, only two have that shift:
-    # all low values first, or all high values first. So their share is the smallest fraction that the test can find.
+    # A change in the middle has the largest possible separation. Of all divisions into two halves, only two have this
+    # separation: all low values first, or all high values first. So the share of these two is the smallest fraction
+    # that the test can find.
     while 2 / math.comb(count, count // 2) > false_alarms / _TEST_COUNT:
         count += 1
     return count
@@ -126,7 +129,7 @@ def _drop_small_shifts(series: NDArray[np.float64], bounds: list[int], smallest_
         smallest = min(changes, key=lambda change: abs(change.shift), default=None)
         if smallest is None or abs(smallest.shift) >= smallest_shift:
             return changes
-        bounds.remove(smallest.at)
+        bounds.remove(smallest.first_index)
 
 
 def _find_cuts(series: NDArray[np.float64], low: int, high: int, false_alarms: float) -> Iterator[int]:
@@ -136,7 +139,7 @@ def _find_cuts(series: NDArray[np.float64], low: int, high: int, false_alarms: f
     if high - low < 2 * MIN_RUNS:
         return
     for scores in (_ranks(series[low:high]), _logarithms(series[low:high])):
-        observed, cut = _largest_shift(scores)
+        observed, cut = _largest_separation(scores)
         random = np.random.default_rng(seed=high - low)  # a fixed seed, so that equal values give equal results
         if _is_significant(scores, observed, false_alarms / _TEST_COUNT, random):
             yield low + cut
@@ -148,22 +151,22 @@ def _find_cuts(series: NDArray[np.float64], low: int, high: int, false_alarms: f
 def _is_significant(
     scores: NDArray[np.float64], observed: float, false_alarms: float, random: np.random.Generator
 ) -> bool:
-    """True if at most a fraction `false_alarms` of the orders has a shift of `observed` or more.
+    """True if at most a fraction `false_alarms` of the orders has a separation of `observed` or more.
 
-    The observed order counts as one of the orders. Stops as soon as more orders have such a shift.
+    The observed order counts as one of the orders. Stops as soon as more orders have such a separation.
     """
     import numpy as np
 
-    order_count = max(_MIN_ORDERS, math.ceil(_MIN_LARGE_ORDERS / false_alarms) - 1)
-    max_large = math.floor(false_alarms * (order_count + 1)) - 1  # the observed order is one of them
-    large_count, remaining = 0, order_count
+    order_count = max(_MIN_ORDERS, math.ceil(_MIN_PERMITTED_ORDERS / false_alarms))
+    permitted_count = math.floor(false_alarms * order_count)
+    large_count, remaining = 1, order_count - 1  # the observed order is the first one
     while remaining:
         count = min(remaining, max(1, _MAX_CHUNK_VALUES // len(scores)), _MAX_CHUNK_ORDERS)
         shuffled = random.permuted(np.tile(scores, (count, 1)), axis=1)
-        # The tolerance makes equal shifts count as equal despite rounding.
-        large_count += int(np.count_nonzero(_shifts(shuffled).max(axis=1) >= observed * (1 - 1e-9)))
+        # The tolerance makes equal separations count as equal despite rounding.
+        large_count += int(np.count_nonzero(_separations(shuffled).max(axis=1) >= observed * (1 - 1e-9)))
         remaining -= count
-        if large_count > max_large:
+        if large_count > permitted_count:
             return False
     return True
 
@@ -196,23 +199,23 @@ def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return scores
 
 
-def _shifts(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the shift of each possible cut: the sum of the scores before the cut, divided by its standard deviation.
+def _separations(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the separation of each possible cut: the sum of the scores before the cut, relative to its usual size.
 
-    The standard deviation is that of the sum over random orders, up to a factor that all cuts share. The sum of all
-    scores must be zero.
+    The usual size is the standard deviation that this sum has in random orders, apart from a factor that is equal for
+    all cuts. The sum of all scores must be zero.
     """
     import numpy as np
 
     count = scores.shape[-1]
     before = np.arange(MIN_RUNS, count - MIN_RUNS + 1)
     sums = np.cumsum(scores, axis=-1)[..., before - 1]
-    shifts: NDArray[np.float64] = np.abs(sums) / np.sqrt(before * (count - before) / count)
-    return shifts
+    separations: NDArray[np.float64] = np.abs(sums) / np.sqrt(before * (count - before) / count)
+    return separations
 
 
-def _largest_shift(scores: NDArray[np.float64]) -> tuple[float, int]:
-    """Returns the largest shift and its cut: the number of values before it."""
-    shifts = _shifts(scores)
-    index = int(shifts.argmax())
-    return float(shifts[index]), index + MIN_RUNS
+def _largest_separation(scores: NDArray[np.float64]) -> tuple[float, int]:
+    """Returns the largest separation and its cut: the number of values before the cut."""
+    separations = _separations(scores)
+    index = int(separations.argmax())
+    return float(separations[index]), index + MIN_RUNS

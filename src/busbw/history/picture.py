@@ -33,7 +33,7 @@ def picture(trend: Trend, *, width: int) -> str:
         if marks:
             x, y = zip(*marks, strict=True)
             chart.add_marks(x, y, label=band.band, marker=_MARKERS[band.band])
-    for run_index in sorted({change.at for band in trend.bands for change in band.changes}):
+    for run_index in sorted({change.first_index for band in trend.bands for change in band.changes}):
         chart.add_vertical_line(run_index - 0.5)  # between the runs
     ticks = sorted({round(tick * (run_count - 1) / (_TICK_COUNT - 1)) for tick in range(_TICK_COUNT)})
     chart.set_x_ticks(ticks, _time_labels([trend.times_s[run_index] for run_index in ticks]))

@@ -60,7 +60,7 @@ class BandTrend(NamedTuple):
     scores: tuple[float | None, ...]
     """One score per run of the trend. None if the run has no size of the band."""
     changes: tuple[LevelChange, ...]
-    """Changes of level; `at` is the index of a run of the trend."""
+    """Changes of level; `first_index` is the index of a run of the trend."""
     is_too_short: bool
     """True if there are too few runs to detect any change."""
 
@@ -152,7 +152,7 @@ def _make_band_trend(
     known_scores = {run_index: score for run_index, score in enumerate(scores) if score is not None}
     run_indexes = list(known_scores)
     level_changes = change_points(list(known_scores.values()), false_alarms=false_alarms)
-    changes = tuple(change._replace(at=run_indexes[change.at]) for change in level_changes)
+    changes = tuple(change._replace(first_index=run_indexes[change.first_index]) for change in level_changes)
     return BandTrend(band, sizes, scores, changes, is_too_short=len(known_scores) < min_runs(false_alarms))
 
 

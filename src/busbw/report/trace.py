@@ -33,6 +33,7 @@ def build_trace(
     """Makes the page of a trace. `timeline`: None without device times. The heading is the trace's name by default."""
     name = title or analysis.name
     labels = [group.label for group in analysis.groups]
+    # The timeline and each table take the place of a configuration of a log.
     configurations = [
         ConfigurationSection(
             anchor=f"{_ANCHOR}-timeline",
@@ -56,7 +57,17 @@ def build_trace(
         environment=(),
     )
     coverage = f"{count_text(analysis.operations, 'operation')} of {count_text(analysis.recorded_ranks, 'rank')}"
-    log = LogSection(_ANCHOR, name, coverage, (section,), analysis.problems, causes=(), refused=None, comparison=None)
+    log = LogSection(
+        anchor=_ANCHOR,
+        title=name,
+        coverage=coverage,
+        tables=(section,),
+        warnings=analysis.problems,
+        causes=(),
+        refused=None,
+        comparison=None,
+    )
+    # A trace has no expectation, so a trace without findings is UNSURE and never GOOD.
     badge = Badge.of("SLOW") if analysis.findings else Badge.of("UNSURE")
     return Page(
         title=name,
@@ -84,11 +95,12 @@ def _headline(analysis: TraceAnalysis) -> str:
 
 def _summary_lines(analysis: TraceAnalysis, anchor: str) -> Iterator[SummaryLine]:
     for finding in analysis.findings:
-        yield SummaryLine(Badge.of("SLOW"), finding.text, anchor, (), "")
+        yield SummaryLine(badge=Badge.of("SLOW"), title=finding.text, anchor=anchor, bands=(), reason="")
     for change in analysis.changes:
         saving = f"{change.text}: {saving_text(change, analysis.period)}"
         badge = Badge(change.basis.upper(), "unsure", _MARKS[change.basis])
-        yield SummaryLine(badge, saving, anchor, (), f"Assumes: {change.assumption}.")
+        reason = f"Assumes: {change.assumption}."
+        yield SummaryLine(badge=badge, title=saving, anchor=anchor, bands=(), reason=reason)
 
 
 def _table_section(title: str, columns: Sequence[TextColumn], row_count: int) -> ConfigurationSection:
@@ -97,4 +109,5 @@ def _table_section(title: str, columns: Sequence[TextColumn], row_count: int) ->
     rows = tuple(zip(*(column.cells for column in columns_with_cells), strict=True))
     note = f"{len(rows):,} of {count_text(row_count, 'row')}" if len(rows) < row_count else ""
     anchor = f"{_ANCHOR}-{title.split()[0].strip(',').lower()}"
-    return ConfigurationSection(anchor, title, (), (), DataTable(title, heads, rows, note), is_open=True)
+    grid = DataTable(caption=title, columns=heads, rows=rows, note=note)
+    return ConfigurationSection(anchor=anchor, title=title, verdicts=(), pictures=(), grid=grid, is_open=True)

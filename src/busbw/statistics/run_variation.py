@@ -17,7 +17,7 @@ thread or process. graph: operations are in a CUDA graph (-G), so that launching
 
 
 class RunVariation(Struct, kw_only=True, frozen=True):
-    """Largest expected ratio between the times of two starts."""
+    """Ratio between the times of two starts that at most one in 20 pairs of starts exceeds."""
 
     factor: float
     """Longer time over shorter time."""
@@ -40,16 +40,17 @@ VARIATIONS: dict[LaunchMode, RunVariation] = {
         factor=1.8,
         up_to_bytes=8 << 20,
         description="one thread that launches several GPUs",
-        source="ten starts of each program on 2 and on 4 H200: up to 1.77 times apart at 1 KiB, 32 KiB and 1 MiB; "
-        "two to five rounds at 19 of 20 sizes: up to 1.50 times on 4 H200, up to 1.85 below 1 MiB on 2 H200 "
-        "(bench/results/h200-x*-parity*.md, -g)",
+        source="ten starts of each program on 2 and on 4 H200, at 1 KiB, 32 KiB and 1 MiB: at most 1.77; "
+        "468 pairs of rounds on 4 H200, up to 8 MiB: 4 pairs above 1.8; "
+        "108 pairs of rounds on 2 H200, below 1 MiB: 18 pairs above 1.8, at most 1.89; "
+        "together 22 of 576 pairs above 1.8 (bench/results/h200-x*-parity*.md, -g)",
     ),
     "one each": RunVariation(
         factor=1.8,
         up_to_bytes=1 << 20,
         description="GPUs launched by a thread or process each",
-        source="three to eight rounds of each program on 2 and on 4 H200: up to 1.61 times apart at 19 of 20 sizes, "
-        "beyond 1.8 at 1 of 600 (bench/results/h200-x*-parity*.md, processes)",
+        source="600 pairs of rounds of one program on 2 and on 4 H200: 19 of 20 pairs up to 1.61, "
+        "1 pair above 1.8 (bench/results/h200-x*-parity*.md, processes)",
     ),
     "graph": RunVariation(
         factor=1.0, up_to_bytes=0, description="operations in a CUDA graph", source="launching adds no variation"
@@ -68,7 +69,7 @@ def launch_mode_of(table: Table) -> LaunchMode:
 
 
 def variation_factor(launch_mode: LaunchMode, size_bytes: int) -> float:
-    """Returns the largest expected ratio of two starts at this size; 1 if launching adds no variation."""
+    """Returns the factor of the run-to-run variation at this size; 1 if launching adds no variation."""
     variation = VARIATIONS[launch_mode]
     is_affected = variation.up_to_bytes is None or size_bytes <= variation.up_to_bytes
     return variation.factor if is_affected else 1.0

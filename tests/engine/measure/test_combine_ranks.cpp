@@ -8,7 +8,7 @@ namespace {
 
 RankReport report(const std::vector<double>& iteration_s, double total_s) {
   return {
-      .samples = {.iteration_s = iteration_s, .total = {.elapsed_s = total_s, .issue_s = total_s / 3, .operations = 3}},
+      .samples = {.operation_s = iteration_s, .total = {.elapsed_s = total_s, .issue_s = total_s / 3, .operations = 3}},
       .check_result = {}};
 }
 
@@ -17,7 +17,7 @@ const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6),
 
 /// First iteration and duration of a rank.
 RankReport on_device(double first_s, double duration_s) {
-  return {.samples = {.iteration_s = {first_s, duration_s},
+  return {.samples = {.operation_s = {first_s, duration_s},
                       .first_iteration_s = first_s,
                       .device_s = 2 * duration_s,
                       .device_operations = 2},
@@ -79,7 +79,7 @@ TEST_CASE("typical_arrivals: delays after the smallest one, with their intervals
 
 TEST_CASE("last_rank_s: each iteration ends with its last rank") {
   CHECK(last_rank_s(kRanks) == std::vector<double>{4, 5, 7});
-  CHECK(last_rank_s(std::span(kRanks).subspan(1, 1)) == kRanks[1].samples.iteration_s);
+  CHECK(last_rank_s(std::span(kRanks).subspan(1, 1)) == kRanks[1].samples.operation_s);
 }
 
 TEST_CASE("last_rank_of_process_s: the same for the ranks of each process") {

@@ -18,7 +18,7 @@ Value sent(const Value& value) {
 
 TEST_CASE("samples arrive as they were sent") {
   const Samples samples{
-      .iteration_s = {1, 2.5},
+      .operation_s = {1, 2.5},
       .skipped_iterations = 10,
       .first_iteration_s = 11,
       .start_delay = StartDelay{.median_s = 12, .median_ci95_s = {{13, 14}}},
@@ -30,7 +30,7 @@ TEST_CASE("samples arrive as they were sent") {
       .clock_after =
           DeviceClockState{.clock_hz = std::nullopt, .max_clock_hz = 9, .throttle_reasons = {"heat", "power"}}};
   const Samples got = sent(samples);
-  CHECK(got.iteration_s == samples.iteration_s);
+  CHECK(got.operation_s == samples.operation_s);
   CHECK(got.skipped_iterations == 10);
   CHECK(got.first_iteration_s == 11);
   REQUIRE(got.start_delay);
@@ -72,7 +72,7 @@ TEST_CASE("check results arrive as they were sent") {
 }
 
 TEST_CASE("a truncated message is an error") {
-  Bytes bytes = MessageWriter().add(Samples{.iteration_s = {1, 2}}).bytes();
+  Bytes bytes = MessageWriter().add(Samples{.operation_s = {1, 2}}).bytes();
   bytes.pop_back();
   CHECK_THROWS_AS(MessageReader(bytes).take<Samples>(), BrokenMessage);
 }

@@ -28,7 +28,7 @@ Row made_up_call(const std::string& call, const std::string& function, std::vect
   Measurement& measurement = row.out_of_place.emplace();
   for (const auto& rank_s : samples_s) measurement.rank_times_s.push_back((rank_s[0] + rank_s[1]) / 2);
   measurement.time_s = 1.5 * samples_s[0][0];
-  measurement.iteration_s = samples_s.back();
+  measurement.operation_s = samples_s.back();
   measurement.statistics.median_s = samples_s.back()[0];
   measurement.check.state = CheckResult::State::not_applicable;
   measurement.rank_samples_s = std::move(samples_s);

@@ -33,7 +33,7 @@ struct RowScene {
 
 RankReport rank_report(double first_s, double second_s, std::uint64_t operations) {
   const double total_s = first_s + second_s;
-  return {{.iteration_s = {first_s, second_s},
+  return {{.operation_s = {first_s, second_s},
            .total = {.elapsed_s = total_s, .issue_s = total_s / 2, .operations = operations}},
           {}};
 }
@@ -51,7 +51,7 @@ PlacementReport on_devices(std::uint64_t operations = 2) {
   for (std::size_t i = 0; i < made.ranks.size(); ++i) {
     Samples& samples = made.ranks[i].samples;
     samples.clock = SampleClock::gated_device_events;
-    samples.first_iteration_s = samples.iteration_s.front();
+    samples.first_iteration_s = samples.operation_s.front();
     samples.device_s = i < 2 ? 0.002 : 0.003;
     samples.device_operations = 10;
   }
@@ -212,7 +212,7 @@ TEST_CASE("make_row: skipped iterations are noted with -I, and -K counts them") 
 
 TEST_CASE("make_row: an iteration takes as long as its last rank, and the summary is over those") {
   const Measurement measurement = *RowScene("all_reduce").out_of_place(report()).out_of_place;
-  CHECK(measurement.iteration_s == std::vector<double>{0.004, 0.002});
+  CHECK(measurement.operation_s == std::vector<double>{0.004, 0.002});
   CHECK(measurement.rank_times_s.size() == 4);
   CHECK(measurement.rank_samples_s.size() == 4);
   CHECK(measurement.rank_samples_s[0] == std::vector<double>{0.0004, 0.0006});
@@ -228,7 +228,7 @@ TEST_CASE("make_row: -K skips samples of the summary, not of the time") {
   const Measurement measurement = *scene.out_of_place(report()).out_of_place;
   CHECK(measurement.statistics.samples == 1);
   CHECK(measurement.statistics.max_s == 0.002);
-  CHECK(measurement.iteration_s.size() == 2);
+  CHECK(measurement.operation_s.size() == 2);
   CHECK(measurement.time_s == doctest::Approx(0.0015));
 }
 

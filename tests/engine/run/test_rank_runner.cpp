@@ -57,7 +57,7 @@ TEST_CASE("run_rank: every collective, in and out of place, is correct and has r
           CHECK((*side)->busbw_bytes_per_s == doctest::Approx(reached.busbw_bytes_per_s));
           CHECK((*side)->algbw_bytes_per_s == doctest::Approx(reached.algbw_bytes_per_s));
           CHECK((*side)->rank_samples_s.size() == static_cast<std::size_t>(ranks));
-          CHECK((*side)->iteration_s.size() == 3);
+          CHECK((*side)->operation_s.size() == 3);
           CHECK((*side)->stopped_by == StopReason::iterations);
         }
       }
@@ -174,7 +174,7 @@ TEST_CASE("run_rank: -m, -u and -z change neither the check nor the number of sa
       const RunSeen seen = run_well(setup);
       check_all_right(seen);
       for (const Measurement* measurement : measurements_of(seen)) {
-        CHECK(measurement->iteration_s.size() == 3);
+        CHECK(measurement->operation_s.size() == 3);
         CHECK(measurement->time_s > 0);
         // The mean over ranks lies between the times of single ranks.
         const auto [shortest, longest] = std::ranges::minmax(measurement->rank_times_s);
@@ -190,11 +190,11 @@ TEST_CASE("run_rank: --target-ci samples in batches until it is met") {
   const RunSeen seen = run_well(setup);
   const Measurement& measurement = *seen.row().out_of_place;
   CHECK(measurement.stopped_by == StopReason::target_ci);
-  CHECK(measurement.iteration_s.size() >= 6);  // at least 6 samples are needed for an interval
-  CHECK(measurement.iteration_s.size() % 3 == 0);
-  for (const auto& rank : measurement.rank_samples_s) CHECK(rank.size() == measurement.iteration_s.size());
+  CHECK(measurement.operation_s.size() >= 6);  // at least 6 samples are needed for an interval
+  CHECK(measurement.operation_s.size() % 3 == 0);
+  for (const auto& rank : measurement.rank_samples_s) CHECK(rank.size() == measurement.operation_s.size());
   CHECK(warnings_of_target(seen).empty());
-  CHECK(measurement.statistics.samples == measurement.iteration_s.size());
+  CHECK(measurement.statistics.samples == measurement.operation_s.size());
 }
 
 TEST_CASE("run_rank: --max-time ends sampling that does not converge, with a warning") {

@@ -80,7 +80,7 @@ TEST_CASE("run_rank: -G captures timed operations, with timestamps and without, 
   CHECK(std::ranges::count(backend.log, "begin") == 3);
   REQUIRE(result.cases.size() == 1);
   const Measurement& measurement = *result.cases[0][0].in_place;
-  CHECK(measurement.iteration_s.size() == 4 * 3);
+  CHECK(measurement.operation_s.size() == 4 * 3);
   CHECK(measurement.device_time_s == doctest::Approx(10e-6));
   CHECK(measurement.launch_time_s);
   CHECK(measurement.check.state == CheckResult::State::checked);

@@ -42,7 +42,7 @@ TEST_CASE("warnings: a missed target has a remedy, a met one gives no warning") 
   RunSettings settings;
   settings.target_ci = 0.01;
   Measurement measurement = healthy_measurement();
-  measurement.iteration_s = {1, 2};
+  measurement.operation_s = {1, 2};
   measurement.stopped_by = StopReason::sample_limit;
   const auto missed = warnings(measurement, settings);
   REQUIRE(missed.size() == 1);

@@ -53,7 +53,7 @@ def test_true_changes_are_located(count: int, shift: float, least_found: int) ->
         series[count // 2 :] *= 1 + shift
         changes = change_points(series)
         found += len(changes) == 1
-        near += any(abs(change.at - count // 2) <= 2 for change in changes)
+        near += any(abs(change.first_index - count // 2) <= 2 for change in changes)
     assert found >= least_found
     assert near >= 0.85 * found
 
@@ -70,7 +70,7 @@ def test_several_changes() -> None:
     random = np.random.default_rng(11)
     series = noise("normal", random, 90)
     series[30:60] *= 0.85
-    assert [change.at for change in change_points(series)] == pytest.approx([30, 60], abs=1)
+    assert [change.first_index for change in change_points(series)] == pytest.approx([30, 60], abs=1)
 
 
 def test_one_outlier_is_no_change() -> None:
@@ -113,7 +113,7 @@ def test_a_large_change_shows_after_a_few_runs(after: int) -> None:
     for _ in range(50):
         series = noise("normal", random, 30 + after)
         series[30:] *= 0.8
-        found += [change.at for change in change_points(series, false_alarms=0.01 / 3)] == [30]
+        found += [change.first_index for change in change_points(series, false_alarms=0.01 / 3)] == [30]
     assert found >= 44
 
 
@@ -140,7 +140,7 @@ def test_against_all_orders() -> None:
     inner = [shift((1.0, *order, 2.0)) for order in orders]
     assert shift(tuple(values)) == pytest.approx(max(inner))
     # One order of 252 has the low half first and one the high half: 0.8 %. The question is asked in two ways.
-    assert [change.at for change in change_points(values, false_alarms=2 * 0.015)] == [5]
+    assert [change.first_index for change in change_points(values, false_alarms=2 * 0.015)] == [5]
     assert change_points(values, false_alarms=2 * 0.004) == []
 
 
@@ -149,10 +149,12 @@ def test_against_all_orders() -> None:
 def test_properties(values: list[float]) -> None:
     changes = change_points(values)
     assert changes == change_points(values), "the same values give the same answer"
-    ends = [0, *(change.at for change in changes), len(values)]
+    ends = [0, *(change.first_index for change in changes), len(values)]
     assert not changes or all(high - low >= MIN_RUNS for low, high in pairwise(ends))
     assert all(min(values) <= level <= max(values) for change in changes for level in change[1:])
-    assert [change.at for change in change_points([value * 2.0 for value in values])] == [c.at for c in changes]
+    assert [change.first_index for change in change_points([value * 2.0 for value in values])] == [
+        c.first_index for c in changes
+    ]
 
 
 # ---- trends ----------------------------------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ def test_a_change_and_its_circumstances(tmp_path: Path) -> None:
     assert [band.band for band in trend.bands] == ["latency", "middle", "plateau"]
     for band in trend.bands:
         (change,) = band.changes
-        assert trend.names[change.at] == "run-0020"
+        assert trend.names[change.first_index] == "run-0020"
         assert change.shift == pytest.approx(-0.2, abs=0.01)
     assert ("library", "host 1", "host 2") in trend.differences(20)
 

@@ -62,6 +62,22 @@ def test_rules_and_empty_lines_stay_where_they_are() -> None:
     assert said([(f"{line}\n".encode(), None) for line in lines]) == lines
 
 
+def test_empty_lines_are_not_merged_after_some_lines_were_printed() -> None:
+    heard: list[str] = []
+    clock = Clock()
+    errors = ErrorLineMerger(heard.append, now_s=clock)
+    errors.add_line(b"\n", None)
+    clock.now_s = 0.1
+    errors.add_line(b"text\n", None)
+    clock.now_s = 0.3
+    errors.add_line(b"\n", None)
+    clock.now_s = 0.55
+    errors.flush(at_end=False)
+    errors.add_line(b"\n", None)
+    errors.flush(at_end=True)
+    assert heard == ["", "text", "", ""]
+
+
 def test_nothing_in_a_line_controls_the_terminal() -> None:
     assert said([(b"\x1b[2Jclear\xff\tx\r\n", 0)]) == ["[0] ?[2Jclear�    x"]
 

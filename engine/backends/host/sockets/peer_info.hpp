@@ -19,8 +19,9 @@ struct PeerInfo {
   std::vector<Interface> interfaces;
 
   Bytes encoded() const;
-  /// True if both ranks are known to reach each other over loopback.
-  bool same_host(const PeerInfo& other) const {
+  /// True if both ranks are known to reach each other over loopback. False for two containers of one host with separate
+  /// networks.
+  bool shares_loopback_with(const PeerInfo& other) const {
     return !loopback_namespace.empty() && loopback_namespace == other.loopback_namespace;
   }
 };

@@ -105,14 +105,14 @@ void add_unless_known(std::vector<Interface>& interfaces, const Interface& added
 }
 
 std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
-                                          std::span<const Interface> own_interfaces, bool same_host,
+                                          std::span<const Interface> own_interfaces, bool shares_loopback,
                                           std::span<const Interface> unreachable) {
   const auto is_own_address = [&](const Endpoint& address) {
     return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return is_same_ip(own.address, address); });
   };
-  // Near addresses come first: loopback on the same host, a local subnet on another host.
+  // Near addresses come first: loopback if the peer shares it, otherwise a local subnet.
   const auto is_near = [&](const Endpoint& address) {
-    if (same_host) return address.is_loopback();
+    if (shares_loopback) return address.is_loopback();
     return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return is_in_subnet(address, own); });
   };
   const auto was_unreachable = [&](const Endpoint& address) {
@@ -122,7 +122,7 @@ std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interf
   for (const Interface& peer_interface : peer_interfaces) {
     // An address that this host has as well, such as that of a bridge for containers, leads back to this host.
     const bool leads_to_this_host = peer_interface.address.is_loopback() || is_own_address(peer_interface.address);
-    if (same_host || !leads_to_this_host) candidates.push_back(peer_interface.address);
+    if (shares_loopback || !leads_to_this_host) candidates.push_back(peer_interface.address);
   }
   std::ranges::stable_partition(candidates, is_near);
   std::ranges::stable_partition(candidates, std::not_fn(was_unreachable));  // the more important criterion comes last

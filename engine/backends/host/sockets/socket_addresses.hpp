@@ -22,12 +22,12 @@ std::vector<std::string> port_names(std::span<const Interface> interfaces);
 /// Adds an interface, unless `interfaces` has one with the same address.
 void add_unless_known(std::vector<Interface>& interfaces, const Interface& added);
 
-/// Returns the addresses of a peer to try, in order. `same_host`: the peer shares this process's loopback. On the same
-/// host, loopback comes first. On another host, addresses in a local subnet come first. Loopback is then left out, and
-/// so are addresses that this host has too: a container bridge, for example, has one address on every host.
+/// Returns the addresses of a peer to try, in order. `shares_loopback`: the peer and this process share a loopback
+/// interface. Then loopback comes first. Otherwise, addresses in a local subnet come first. Loopback is then left out,
+/// and so are addresses that this host has too: a container bridge, for example, has one address on every host.
 /// Addresses in a subnet of the `unreachable` interfaces of other peers come last.
 std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
-                                          std::span<const Interface> own_interfaces, bool same_host,
+                                          std::span<const Interface> own_interfaces, bool shares_loopback,
                                           std::span<const Interface> unreachable = {});
 
 /// Returns the interfaces of a peer that were tried without success: their addresses precede `reached`, which answered,

@@ -25,7 +25,7 @@ bool is_loopback(const Interface& interface) { return interface.address.is_loopb
 
 bool all_on_this_host(const std::vector<PeerInfo>& members) {
   return std::ranges::all_of(members, [&](const PeerInfo& member) {
-    return member.same_host(members.front()) && std::ranges::any_of(member.interfaces, is_loopback);
+    return member.shares_loopback_with(members.front()) && std::ranges::any_of(member.interfaces, is_loopback);
   });
 }
 
@@ -55,7 +55,7 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
 }
 
 bool SocketMesh::is_on_this_host(int peer) const {
-  return members_[static_cast<std::size_t>(peer)].same_host(members_[static_cast<std::size_t>(rank_)]);
+  return members_[static_cast<std::size_t>(peer)].shares_loopback_with(members_[static_cast<std::size_t>(rank_)]);
 }
 
 void SocketMesh::accept_lower_ranks(SocketAcceptor& acceptor, const Team& group, const std::string& pinned_interface) {

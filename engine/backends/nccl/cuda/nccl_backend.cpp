@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "backends/nccl/cuda/cuda.hpp"
+#include "backends/nccl/cuda/free_memory_queries.hpp"
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 #include "backends/nccl/cuda/nccl_join.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
 #include "backends/nccl/cuda/nccl_lifecycle.hpp"
-#include "backends/nccl/cuda/nccl_survey.hpp"
 #include "backends/nccl/flag_requirements.hpp"
 #include "backends/nccl/flow_paths.hpp"
 #include "backends/nccl/gpus/gpu_absence.hpp"

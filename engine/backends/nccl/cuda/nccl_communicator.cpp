@@ -185,7 +185,7 @@ void NcclCommunicator::delay(double seconds, bool overlapped) {
              rank_text_, "launching a kernel");
 }
 
-void NcclCommunicator::square_matrix(float* product, const float* matrix, std::size_t order) {
+void NcclCommunicator::compute_matrix_square(float* product, const float* matrix, std::size_t order) {
   check_cuda(launch_square_matrix(product, matrix, static_cast<unsigned>(order), stream_.get()), rank_text_,
              "launching a kernel");
 }

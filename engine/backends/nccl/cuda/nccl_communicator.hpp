@@ -92,11 +92,11 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype) override;
   void delay(double seconds, bool overlapped) override;
   void wait_for(Communicator& other) override;
-  void square_matrix(float* product, const float* matrix, std::size_t order) override;
+  void compute_matrix_square(float* product, const float* matrix, std::size_t order) override;
   void use_in_this_thread() override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  void begin_group() override { submit(IssueRequest::Kind::begin_group); }
-  void end_group() override { submit(IssueRequest::Kind::end_group); }
+  void begin_group() override { submit(IssueRequest::Kind::begin_nccl_group); }
+  void end_group() override { submit(IssueRequest::Kind::end_nccl_group); }
   void flush() override { member_.flush(); }
   void synchronize() override;
   Timestamps* timestamps() override { return this; }

@@ -107,8 +107,8 @@ void NcclIssuer::dispatch(const IssueRequest& request) {
       last_closing_ = request.count;
       return;
     }
-    case IssueRequest::Kind::begin_group:
-    case IssueRequest::Kind::end_group:
+    case IssueRequest::Kind::begin_nccl_group:
+    case IssueRequest::Kind::end_nccl_group:
     case IssueRequest::Kind::synchronize: break;
   }
   throw std::logic_error("NcclIssuer: the launch group handles this kind of request itself");

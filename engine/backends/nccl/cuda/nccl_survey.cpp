@@ -1,6 +1,7 @@
-// Surveys the GPUs: names, bus ids, free memory, peer access. If processes are forked later, a child process surveys
-// the GPUs and sends the result through a pipe, because CUDA does not survive a fork.
-#include "backends/nccl/cuda/nccl_survey.hpp"
+// Surveys the GPUs: names, bus ids, peer access. If processes are forked later, a child process surveys the GPUs and
+// sends the result through a pipe, because CUDA does not survive a fork. Only the child queries the free memory, too:
+// without forks, NcclBackend queries it later.
+#include "backends/nccl/nccl_backend.hpp"
 
 #include <cuda_runtime_api.h>
 #include <sys/prctl.h>
@@ -16,9 +17,8 @@
 #include <string>
 #include <utility>
 
-#include "backends/nccl/cuda/cuda.hpp"
+#include "backends/nccl/cuda/free_memory_queries.hpp"
 #include "backends/nccl/gpus/gpu_absence.hpp"
-#include "backends/nccl/nccl_backend.hpp"
 #include "common/os/descriptor.hpp"
 #include "common/os/environment.hpp"
 
@@ -51,12 +51,8 @@ bool lacks_peer_access(int first, int second) {
   return false;
 }
 
-std::optional<std::size_t> query_free_memory(int device) {
-  if (cudaSetDevice(device) != cudaSuccess) return std::nullopt;
-  return free_memory_bytes();
-}
-
-/// Surveys the GPUs in this process. May initialize CUDA.
+/// Surveys the GPUs in this process. Initializes CUDA. `with_memory`: also queries the free memory, which creates a
+/// CUDA context on each GPU.
 PackedSurvey survey_in_this_process(bool with_memory) {
   PackedSurvey survey{};
   int count = 0;
@@ -112,12 +108,6 @@ std::string printed_bus_id(std::string bus_id) {
 
 }  // namespace
 
-std::vector<std::future<std::optional<std::size_t>>> start_free_memory_queries(const std::vector<int>& devices) {
-  std::vector<std::future<std::optional<std::size_t>>> queries;
-  for (const int device : devices) queries.push_back(std::async(std::launch::async, query_free_memory, device));
-  return queries;
-}
-
 GpuSurvey survey_gpus(bool forks_follow) {
   const std::optional<PackedSurvey> packed =
       forks_follow ? survey_in_child() : survey_in_this_process(/*with_memory=*/false);
@@ -145,8 +135,10 @@ GpuSurvey survey_gpus(bool forks_follow) {
       if (packed->lacks_access[other][i]) survey.pairs_without_access.emplace_back(other, i);
   }
   if (survey.gpus.empty())
-    survey.no_gpu_reason = no_gpu_message({"cudaErrorNoDevice", "", /*driver_version=*/1, /*runtime_version=*/1,
-                                           process_environment("CUDA_VISIBLE_DEVICES")});
+    survey.no_gpu_reason = no_gpu_message({.error_name = "cudaErrorNoDevice",
+                                           .error_text = "",
+                                           .driver_version = 1,  // not queried; the 1 means that there is a driver
+                                           .visible_devices = process_environment("CUDA_VISIBLE_DEVICES")});
   return survey;
 }
 

@@ -10,9 +10,8 @@ namespace busbw {
 int count_gpu_device_files(const std::filesystem::path& folder) {
   constexpr std::string_view kPrefix = "nvidia";
   int count = 0;
-  std::error_code ignored;  // without /dev there is no GPU
-  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
-       entry.increment(ignored)) {
+  std::error_code error;  // an unreadable folder counts as a folder without GPUs
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename();
     if (!name.starts_with(kPrefix)) continue;
     const std::string number = name.substr(kPrefix.size());

@@ -11,8 +11,9 @@ constexpr std::size_t kTilePaddingBytes = 16;
 /// A range of a data stream (verify/data_stream.hpp) and the memory to fill or to compare, all on one device.
 struct DeviceRange {
   unsigned char* memory;      // any alignment
-  const unsigned char* tile;  // kTileElements elements and kTilePaddingBytes, aligned to 16 bytes
-  std::uint64_t seed;
+  /// The stream's tile: kTileElements elements and kTilePaddingBytes, aligned to 16 bytes.
+  const unsigned char* tile;
+  std::uint64_t seed;  // selects the part of the tile that each block of the stream contains
   std::uint64_t first;  // position of the range in the stream, in elements
   std::size_t elements;
   unsigned element_bytes;  // 1, 2, 4 or 8

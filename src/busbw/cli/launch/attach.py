@@ -23,7 +23,7 @@ def attach(folder: Path, records_path: Path | None, store: Path | None, plot_whe
     if records_path is not None and plan.steps > 1:
         raise UsageError(f"--records: takes one run, job {plan.job} has {plan.steps}", remedy="use --store")
     options = LaunchOptions(
-        collective=plan.collective,
+        first_word=plan.collective,
         flags=(),
         environment=(),
         machine_type=None,

@@ -24,7 +24,7 @@ def local(options: LaunchOptions, processes: int | None) -> int:
     """Starts COLLECTIVE as several processes on this machine, connected over the loopback interface."""
     program = options.local_program()
     process_count = processes or engine.default_ranks()
-    job = options.job(program, processes_per_node=process_count, requested_gpus=options.requested_gpus)
+    job = options.job(program, processes_per_node=process_count, requested_gpus=options.known_gpus_per_node)
     target = launcher.LocalTarget(port=_free_port())
     return execute_plan(options, launcher.render(job, target), launcher.submit)
 

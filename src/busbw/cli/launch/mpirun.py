@@ -88,7 +88,7 @@ def mpirun(
     if rendezvous_folder is not None and (root_address or port):
         raise UsageError("--rendezvous-folder excludes --root-address and --port", remedy="give only one")
     programs = options.remote_programs()
-    job = options.job(programs[0], nodes=len(host_slots), requested_gpus=options.requested_gpus)
+    job = options.job(programs[0], nodes=len(host_slots), requested_gpus=options.known_gpus_per_node)
     mpi_family, remarks = _select_family(mpirun_words, family, dry_run=options.dry_run)
     target = launcher.MpirunTarget(
         family=mpi_family,

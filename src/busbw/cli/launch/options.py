@@ -41,12 +41,16 @@ _MAX_COUNT = 65536
 """Limit on the processes and on the ranks of one job."""
 
 
+def _is_nonempty(result: bytes) -> bool:
+    return bool(result)
+
+
 @dataclass(frozen=True)
 class LaunchOptions:
     """Values of the options that all launchers share."""
 
-    collective: str
-    """The collective; if `engine_words` is not empty, its first word (`flows` or `each-node`)."""
+    first_word: str
+    """First word of the engine's work: the collective, or `flows` or `each-node` (the first of `engine_words`)."""
     flags: tuple[str, ...]
     """Flags for the engine, as typed."""
     environment: tuple[tuple[str, str], ...]
@@ -68,26 +72,26 @@ class LaunchOptions:
 
     Empty for a collective.
     """
-    handle_result: Callable[[bytes], bool] = bool
+    handle_result: Callable[[bytes], bool] = _is_nonempty
     """Called with the JSON result of `busbw find` or `busbw doctor`; may write files.
 
-    Returns True if the result is to be printed on stdout. The default prints every nonempty result.
+    Returns True if the result is to be printed on stdout.
     """
 
     @property
     def has_table(self) -> bool:
         """False for `busbw find` and `busbw doctor`."""
-        return self.collective not in COMMAND_BY_TABLELESS_ARGUMENT
+        return self.first_word not in COMMAND_BY_TABLELESS_ARGUMENT
 
     @property
     def measures(self) -> bool:
         """False for `busbw doctor`: its commands measure nothing, so the engine needs no GPU."""
-        return self.collective != EACH_NODE
+        return self.first_word != EACH_NODE
 
     @property
     def run_name(self) -> str:
         """Name of the run in the store: the collective, or "find" for a search."""
-        return COMMAND_BY_TABLELESS_ARGUMENT.get(self.collective, self.collective)
+        return COMMAND_BY_TABLELESS_ARGUMENT.get(self.first_word, self.first_word)
 
     @property
     def ranks_per_process(self) -> int:
@@ -107,7 +111,7 @@ class LaunchOptions:
         return gpus.value if gpus else None
 
     @property
-    def requested_gpus(self) -> int | None:
+    def known_gpus_per_node(self) -> int | None:
         """GPUs per node of the machine type, else of Slurm's allocation. None without both."""
         if self.machine_type_gpus is not None:
             return self.machine_type_gpus
@@ -116,7 +120,7 @@ class LaunchOptions:
     @property
     def program_name(self) -> str:
         """Name of the program, to be found on the PATH of the node."""
-        return _program_name(self.collective)
+        return _program_name(self.first_word)
 
     def local_program(self) -> str:
         """Returns `--program-path`, or the program's path on this machine.
@@ -167,7 +171,8 @@ class LaunchOptions:
         variables |= dict(self.environment)
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
-        first_arguments = self.engine_words or sweep_flags(self.collective, used_flags(self.flags))
+        default_sweep = sweep_flags(self.first_word, used_flags(self.flags))  # sizes that the user does not set
+        first_arguments = self.engine_words or default_sweep
         job = Job(
             program,
             (*first_arguments, *self.flags),
@@ -239,17 +244,17 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         store: Path | None,
         plot_when: str,
         engine_words: tuple[str, ...] = (),
-        handle_result: Callable[[bytes], bool] = bool,
+        handle_result: Callable[[bytes], bool] = _is_nonempty,
         **launcher_values: object,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
-        collective = engine_words[0] if engine_words else parse_program(words)
+        first_word = engine_words[0] if engine_words else parse_program(words)
         options = LaunchOptions(
-            collective=collective,
+            first_word=first_word,
             flags=words if engine_words else _check_engine_flags(words[1:]),
             environment=tuple(map(_parse_assignment, assignments)),
             machine_type=_load_machine_type(machine_type_name),
-            program_path=_full_program_path(program_path, _program_name(collective)),
+            program_path=_full_program_path(program_path, _program_name(first_word)),
             join_timeout_s=join_timeout_s,
             dry_run=dry_run,
             records_path=records_path,
@@ -266,8 +271,8 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
     return wrapped
 
 
-def _program_name(collective: str) -> str:
-    return engine.ENGINE if collective in COMMAND_BY_TABLELESS_ARGUMENT else f"{collective}_perf"
+def _program_name(first_word: str) -> str:
+    return engine.ENGINE if first_word in COMMAND_BY_TABLELESS_ARGUMENT else f"{first_word}_perf"
 
 
 def _refuse_empty_values(context: click.Context) -> None:

@@ -230,7 +230,7 @@ def slurm(
         target = replace(target, port=secrets.choice(PORTS))
     if print_script:
         # A script can be submitted many times, so its name has no random part.
-        _print_script(replace(job, name=f"busbw-{options.collective.replace('_', '-')}"), target)
+        _print_script(replace(job, name=f"busbw-{options.first_word.replace('_', '-')}"), target)
         return ExitCode.GOOD
     is_own_job_of_srun = not is_batch and not current_allocation.job
     if is_own_job_of_srun and exclusive:

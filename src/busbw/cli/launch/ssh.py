@@ -78,7 +78,7 @@ def ssh(
     copy = _engine_copy(options, copy_to) if copy_to else None
     job_port = port or secrets.choice(PORTS)
     program = options.program_name if copy else programs[0]
-    job = options.job(program, nodes=len(host_slots), requested_gpus=options.requested_gpus)
+    job = options.job(program, nodes=len(host_slots), requested_gpus=options.known_gpus_per_node)
 
     def make_plan(used_hosts: tuple[HostSlots, ...], planned_job: Job) -> launcher.SshPlan:
         target = launcher.SshTarget(

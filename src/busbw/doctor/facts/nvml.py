@@ -1,4 +1,7 @@
-"""Calls of NVML (the Python package nvidia-ml-py) that fail separately. No call creates a GPU context."""
+"""Calls of NVML (the Python package nvidia-ml-py). A failed call does not affect others.
+
+No call creates a GPU context.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -54,7 +57,12 @@ def attempt(nvml: Any, read: Callable[..., T], *arguments: object) -> tuple[T | 
 
 
 def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int | None]:
-    """Returns values of NVML's fields, each with its scope, such as a link. None for an unsupported field.
+    """Returns values of NVML's fields. None for an unsupported field, and for a value that is no whole number.
+
+    Args:
+        nvml: The package.
+        gpu: Handle of the GPU.
+        fields: Number and scope of each field. The scope is the number of a link, for example.
 
     Raises:
         NVMLError: A value cannot be read.

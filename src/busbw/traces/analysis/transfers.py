@@ -29,7 +29,7 @@ class MatchedCalls:
     calls: Indices
     """Call of each rank in the `CallTable`. -1: not recorded."""
     row: Indices
-    """Row of each operation. -1: in no analyzed step."""
+    """Row of each operation in the table of operations (rows.py). -1: in no analyzed step."""
     start_ns: Values
     transfer_ns: Values
     """Per operation. NaN: unknown."""
@@ -48,19 +48,22 @@ def match_calls(
         trace: Trace of the calls.
         matched: Operations across ranks.
         calls: Calls of all ranks.
-        rows: Row of each call. -1: in no analyzed step.
+        rows: Row of each call in the table of operations. -1: in no analyzed step.
     """
     for one in matched:
         if one.function not in (*SYNCHRONIZING, *ROOTED):
             continue
-        columns = zip(one.ranks, one.indices.T, strict=True)
-        call_matrix = np.stack([_values(calls.ranks[rank].call_of, column, -1) for rank, column in columns], axis=1)
+        calls_by_rank = [
+            _take(calls.ranks[rank].call_of, operations_of_rank, -1)
+            for rank, operations_of_rank in zip(one.ranks, one.indices.T, strict=True)
+        ]
+        call_matrix = np.stack(calls_by_rank, axis=1)
         if not (call_matrix >= 0).any():
             continue
         is_aligned = all(calls.ranks[rank].is_aligned for rank in one.ranks)
-        row = _values(rows, call_matrix, -1).max(axis=1)
+        row = _take(rows, call_matrix, -1).max(axis=1)
         start_ns, end_ns, duration_ns = (
-            _values(column, call_matrix, np.nan) for column in (calls.start_ns, calls.end_ns, calls.duration_ns)
+            _take(column, call_matrix, np.nan) for column in (calls.start_ns, calls.end_ns, calls.duration_ns)
         )
         are_all_recorded = len(one.ranks) == trace.communicators[one.communicator].size
         is_complete: Mask = ~np.isnan(duration_ns).any(axis=1) & are_all_recorded
@@ -83,11 +86,11 @@ def match_calls(
         )
 
 
-def _values(values: Values | Indices, numbers: NDArray[np.integer], missing: float) -> Any:
-    """Returns the values with these numbers, and `missing` for negative numbers."""
+def _take(values: Values | Indices, indices: NDArray[np.integer], missing: float) -> Any:
+    """Returns the values at these indices, and `missing` for negative indices."""
     if not len(values):
-        return np.full(numbers.shape, missing)
-    return np.where(numbers >= 0, values[numbers], missing)
+        return np.full(indices.shape, missing)
+    return np.where(indices >= 0, values[indices], missing)
 
 
 def transfers_by_row(matched: Sequence[MatchedCalls]) -> dict[int, tuple[float, bool]]:
@@ -128,15 +131,19 @@ class Arrivals(NamedTuple):
 def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock_error_ns: float) -> Arrivals:
     """Measures waits, and the lateness of each rank that its own computing causes.
 
-    Only the last rank of an operation is late: at most by the time since the start of the last but one rank. A rank can
-    also be late because it waited in another operation. So the lateness has a second limit: the gap of the last rank,
-    less the median gap of the other ranks. A gap is the time since the last communication of a rank, by its own clock.
+    Only the last rank of an operation is late. Two limits apply to its lateness:
+
+    - the time from the start of the last but one rank to the start of the last rank
+    - the gap of the last rank, less the median gap of the other ranks
+
+    A gap is the time since the last communication of a rank, by its own clock. Time that a rank has waited in another
+    operation is not part of its gap. So the second limit excludes lateness that such a wait causes.
     """
-    step_count = max(len(one.analyzed) for one in calls.ranks)
+    step_count = max(len(rank.analyzed) for rank in calls.ranks)
     # For each rank: intervals in which the rank waits, and in which it delays the others.
     waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
     late: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
-    gaps = np.concatenate([_gaps(calls.start_ns[one.span], calls.end_ns[one.span]) for one in calls.ranks])
+    gaps = np.concatenate([_gaps(calls.start_ns[rank.span], calls.end_ns[rank.span]) for rank in calls.ranks])
     for one in matched:
         chosen = one.is_complete & (one.row >= 0) & ~np.isnan(one.start_ns).any(axis=1)
         if not one.is_aligned or one.function not in SYNCHRONIZING or len(one.ranks) < 2 or not chosen.any():
@@ -147,7 +154,8 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
         own_late_ns = _own_lateness(start_ns, gaps[call_matrix], clock_error_ns)
         for column, rank in enumerate(one.ranks):
             waits[rank].append((start_ns[:, column], latest_ns, steps[:, column]))
-            is_late = (last == column) & ((own_late_ns > 0) | np.isnan(own_late_ns))  # NaN: perhaps late
+            # An unknown lateness (NaN) counts as late: its interval makes the lateness in this step unknown.
+            is_late = (last == column) & ((own_late_ns > 0) | np.isnan(own_late_ns))
             own_latest_ns = latest_ns[is_late]
             late[rank].append((own_latest_ns - own_late_ns[is_late], own_latest_ns, steps[is_late, column]))
     return Arrivals(
@@ -189,9 +197,9 @@ def _gaps(starts_ns: Values, ends_ns: Values) -> Values:
 
 
 def _per_step(parts: list[tuple[Values, Values, Indices]], step_count: int) -> Values:
-    """Returns the length of the union of intervals in each step. NaN if there are no parts.
+    """Returns the length of the union of intervals in each step, so that simultaneous operations count once.
 
-    So simultaneous operations of two communicators count once.
+    NaN if there are no parts, or if a start in the step is NaN.
 
     Args:
         parts: Starts, ends and steps of intervals. A part may be empty.
@@ -201,5 +209,6 @@ def _per_step(parts: list[tuple[Values, Values, Indices]], step_count: int) -> V
         return np.full(step_count, np.nan)
     starts, ends, steps = (np.concatenate(values) for values in zip(*parts, strict=True))
     in_step = steps >= 0
-    lengths = uncovered(starts[in_step], ends[in_step])
-    return np.bincount(steps[in_step].astype(np.int64), weights=lengths, minlength=step_count).astype(np.float64)
+    uncovered_lengths = uncovered(starts[in_step], ends[in_step])  # their sum is the length of the union
+    lengths = np.bincount(steps[in_step].astype(np.int64), weights=uncovered_lengths, minlength=step_count)
+    return lengths.astype(np.float64)

@@ -62,7 +62,7 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
         return SelectedStep(title=title, rows=rows, bounds=bounds)
     number = _median_step(trace.ranks[reference], steps) if number is None else number
     reference_bounds = (int(steps.starts[number - 1]), int(steps.ends[number - 1]))
-    bounds_by_rank = _carry_bounds(trace, matched, number, {reference: reference_bounds})
+    bounds_by_rank = _carry_bounds(trace, matched, number, reference, reference_bounds)
     return SelectedStep(
         title=f"step {number} of {count}",
         rows=tuple((one, _rows_between(one.indices[:, 0], bounds_by_rank[one.ranks[0]])) for one in matched),
@@ -96,20 +96,23 @@ def _median_step(rank: RankTrace, steps: Steps) -> int:
 
 
 def _carry_bounds(
-    trace: Trace, matched: Sequence[MatchedOperations], number: int, known: dict[int, Bounds]
+    trace: Trace, matched: Sequence[MatchedOperations], number: int, reference: int, reference_bounds: Bounds
 ) -> dict[int, Bounds]:
     """Returns the bounds on each rank, from the bounds on the reference.
 
-    Bounds are carried from a rank with known bounds to the ranks with common operations. The carried bound of a rank is
-    its first operation that is matched with an operation at or after the known bound. If no chain of matched operations
-    joins a rank to the reference, nothing is carried to it (`_bounds_on_rank`).
+    Bounds are carried from a rank with known bounds to the ranks with common operations, first and end separately. For
+    example, the step begins on rank 0 with operation 10. Operations 9, 12 and 13 of rank 0 are matched with operations
+    4, 6 and 7 of rank 1. Then the step begins on rank 1 with operation 6: the first one with a match at or after 10.
+    If no chain of matched operations joins a rank to the reference, nothing is carried to it (`_bounds_on_rank`).
 
     Args:
         trace: The recording.
         matched: Matched operations of the trace.
         number: Number of the step, from 1.
-        known: Bounds of the reference. Receives the bounds of the other ranks.
+        reference: Index of the reference in `trace.ranks`.
+        reference_bounds: Bounds of the step on the reference.
     """
+    bounds = {reference: reference_bounds}
     matched_by_rank: dict[int, list[tuple[MatchedOperations, int]]] = {rank: [] for rank in range(len(trace.ranks))}
     for one in matched:
         for column, rank in enumerate(one.ranks):
@@ -117,27 +120,29 @@ def _carry_bounds(
     pending = list(range(len(trace.ranks)))
     while pending:
         # A rank with carried bounds comes first. If no such rank is left, no chain joins the others to the reference.
-        rank = next((one for one in pending if one in known), pending[0])
+        rank = next((candidate for candidate in pending if candidate in bounds), pending[0])
         pending.remove(rank)
-        known[rank] = _bounds_on_rank(trace.ranks[rank], number, known.get(rank))
+        bounds[rank] = _bounds_on_rank(trace.ranks[rank], number, bounds.get(rank))
         carried: dict[int, Bounds] = {}
         for one, own_column in matched_by_rank[rank]:
-            rows = _rows_between(one.indices[:, own_column], known[rank])
+            step_rows = _rows_between(one.indices[:, own_column], bounds[rank])
             for column, other in enumerate(one.ranks):
-                if other not in known:
+                if other not in bounds:
                     length = len(trace.ranks[other].operations)
-                    first = _first_index(one.indices[rows.start :, column], length)
-                    end = _first_index(one.indices[rows.stop :, column], length)
+                    # The other rank may lack some rows of the step, so both searches go on to the last row.
+                    first = _first_index(one.indices[step_rows.start :, column], length)
+                    end = _first_index(one.indices[step_rows.stop :, column], length)
                     earlier_first, earlier_end = carried.get(other, (length, length))
                     carried[other] = (min(first, earlier_first), min(end, earlier_end))
-        known |= carried
-    return known
+        bounds |= carried
+    return bounds
 
 
 def _bounds_on_rank(rank: RankTrace, number: int, carried: Bounds | None) -> Bounds:
-    """Returns the bounds of the step on a rank: those of its own step with the carried first operation.
+    """Returns the bounds of the step on a rank: those of the rank's own step that contains the carried first operation.
 
-    Without such a step, the carried bounds remain. If nothing is carried, the own step with this number is the result.
+    Without such a step, the result is the carried bounds. If nothing is carried, the result is the rank's own step with
+    this number.
     """
     steps = rank.steps
     if carried is None and steps and number <= len(steps.starts):
@@ -157,6 +162,14 @@ def _first_index(indices: Indices, default: int) -> int:
 
 
 def _rows_between(indices: Indices, bounds: Bounds) -> slice:
-    """Returns the rows with an index of a rank within the bounds. A row without this rank (-1) has no influence."""
+    """Returns the range of rows of a step on one rank.
+
+    The range begins and ends at the first row with an index at or after the bound. A row without this rank (-1) cannot
+    be one of these two rows, but it can be within the range.
+
+    Args:
+        indices: Index of the rank's operation in each row; -1 if the rank has no operation in the row.
+        bounds: Bounds of the step on this rank.
+    """
     first, end = (int(np.flatnonzero(indices >= bound).min(initial=len(indices))) for bound in bounds)
     return slice(first, end)

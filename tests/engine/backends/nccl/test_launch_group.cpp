@@ -108,9 +108,9 @@ TEST_CASE("LaunchGroup: the first member issues all operations in order, each co
     submit(member, Kind::stamp, 0);
     submit(member, Kind::all_reduce, 5);
     submit(member, Kind::copy, 7);
-    submit(member, Kind::begin_group);
+    submit(member, Kind::begin_nccl_group);
     submit(member, Kind::exchange, 8);
-    submit(member, Kind::end_group);
+    submit(member, Kind::end_nccl_group);
     submit(member, Kind::synchronize);
     member.flush();
   });
@@ -125,9 +125,9 @@ TEST_CASE("LaunchGroup: a single member needs no NCCL group") {
   Ranks ranks(1);
   CHECK(ranks.run([](LaunchGroup::Member& member, Team&) {
     submit(member, Kind::all_reduce, 1);
-    submit(member, Kind::begin_group);
+    submit(member, Kind::begin_nccl_group);
     submit(member, Kind::broadcast, 2);
-    submit(member, Kind::end_group);
+    submit(member, Kind::end_nccl_group);
     submit(member, Kind::synchronize);
     member.flush();
   }) == "");
@@ -240,10 +240,10 @@ TEST_CASE("LaunchGroup: after any failure, every open NCCL group is ended or abo
   SUBCASE("an operation") {
     ranks.issuers[1]->fails_at = 4;
     const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team&) {
-      submit(member, Kind::begin_group);
+      submit(member, Kind::begin_nccl_group);
       submit(member, Kind::reduce, 3);
       submit(member, Kind::reduce, 4);
-      submit(member, Kind::end_group);
+      submit(member, Kind::end_nccl_group);
       member.flush();
     });
     CHECK(complaints == "the device is lost; aborted; ");
@@ -252,7 +252,7 @@ TEST_CASE("LaunchGroup: after any failure, every open NCCL group is ended or abo
   SUBCASE("a start") {
     ranks.issuers[0]->fails_to_start = true;
     const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team&) {
-      submit(member, Kind::begin_group);
+      submit(member, Kind::begin_nccl_group);
       submit(member, Kind::reduce, 3);
       member.flush();
     });
@@ -261,7 +261,7 @@ TEST_CASE("LaunchGroup: after any failure, every open NCCL group is ended or abo
   }
   SUBCASE("the first member, outside of its requests") {
     const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team& team) {
-      submit(member, Kind::begin_group);
+      submit(member, Kind::begin_nccl_group);
       if (team.rank() == 0) throw std::runtime_error("given up");
       submit(member, Kind::reduce, 3);
       member.flush();

@@ -138,7 +138,7 @@ TEST_CASE("sampling: groups of different sizes use equally many gated batches, b
         scene->measure_device_time();
       }
       CHECK(of_small.device.count("close") == of_largest.device.count("close"));
-      CHECK(of_small.samples.iteration_s.size() == of_largest.samples.iteration_s.size());
+      CHECK(of_small.samples.operation_s.size() == of_largest.samples.operation_s.size());
     }
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("sampling: -G with timestamps gives one sample per iteration and launc
   CHECK(scene.device.count("wait") == put_on_device + 4);  // timestamps are read after each launch
   CHECK(scene.device.count("stamp 0") == 1);
   CHECK(scene.device.count("stamp 3") == 1);
-  CHECK(scene.samples.iteration_s == std::vector<double>(12, 0.5));
+  CHECK(scene.samples.operation_s == std::vector<double>(12, 0.5));
   CHECK(scene.samples.clock == SampleClock::gated_device_events);
   CHECK(scene.samples.total.operations == 0);
   CHECK(scene.samples.device_operations == 0);
@@ -172,13 +172,13 @@ TEST_CASE("sampling: graphs stop at 100,000 samples") {
   DeviceScene scene({}, settings_of(50'000, 1, 7));
   scene.sample_gated();
   CHECK(scene.device.count("issue") == 1 + 2);
-  CHECK(scene.samples.iteration_s.size() + scene.samples.skipped_iterations == 100'000);
+  CHECK(scene.samples.operation_s.size() + scene.samples.skipped_iterations == 100'000);
 }
 
 TEST_CASE("sampling: a gated graph with timestamps starts on all ranks together, so no sample includes a wait") {
   DeviceScene scene({.operation_s = 2, .late_s = 50}, settings_of(3, 1, 2));
   scene.sample_gated();
-  CHECK(scene.samples.iteration_s == std::vector<double>(6, 2.0));
+  CHECK(scene.samples.operation_s == std::vector<double>(6, 2.0));
   CHECK(scene.samples.skipped_iterations == 0);
   CHECK_FALSE(scene.samples.first_iteration_s);
   CHECK(scene.device.log == Words{"begin",   "stamp 0", "run",   "stamp 1", "run",  "stamp 2", "run",
@@ -198,7 +198,7 @@ TEST_CASE("sampling: a graph with timestamps that cannot be gated has no sample 
     scene.sample_gated();
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples.skipped_iterations == 2);
-    CHECK(scene.samples.iteration_s.size() == 2 * static_cast<std::size_t>(settings.iterations - 1));
+    CHECK(scene.samples.operation_s.size() == 2 * static_cast<std::size_t>(settings.iterations - 1));
     CHECK(scene.samples.first_iteration_s == 2.0);
   }
   // 499 operations and 500 timestamps fit into a capacity of 40.
@@ -211,7 +211,7 @@ TEST_CASE("sampling: a graph with timestamps that cannot be gated has no sample 
 TEST_CASE("sampling: a graph of one iteration keeps its only sample") {
   DeviceScene scene({.operation_s = 2, .has_gate = false}, settings_of(1, 1, 3));
   scene.sample_gated();
-  CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
+  CHECK(scene.samples.operation_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.skipped_iterations == 0);
 }
 
@@ -219,14 +219,14 @@ TEST_CASE("sampling: the first batch also keeps its first iteration separately")
   DeviceScene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(3, 2));
   scene.sample_gated();
   CHECK(scene.samples.first_iteration_s == 60.0);
-  CHECK(scene.samples.iteration_s.front() == 30.0);
-  CHECK(scene.samples.iteration_s.size() == 3);
+  CHECK(scene.samples.operation_s.front() == 30.0);
+  CHECK(scene.samples.operation_s.size() == 3);
 }
 
 TEST_CASE("sampling: short iterations are gated: their samples include neither launches nor waits for other ranks") {
   DeviceScene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .room = 6}, settings_of(3));
   scene.sample_gated();
-  CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
+  CHECK(scene.samples.operation_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.first_iteration_s == 55.0);  // measured alone, before the batch
   CHECK(scene.samples.skipped_iterations == 0);
   CHECK(scene.samples.total.operations == 0);
@@ -246,7 +246,7 @@ TEST_CASE("sampling: gated iterations with timestamps do not exceed the gate's c
         DeviceScene scene({.room = room}, settings_of(50, aggregated), name, 8);
         scene.sample_gated();
         CHECK(scene.device.max_behind_gate <= room);
-        CHECK(scene.samples.iteration_s.size() == 50);
+        CHECK(scene.samples.operation_s.size() == 50);
       }
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("sampling: timestamps between longer iterations give samples and devic
   DeviceScene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(3, 2));
   scene.sample_with_events(TotalTime::separate);
   CHECK(scene.samples.clock == SampleClock::device_events);
-  CHECK(scene.samples.iteration_s == std::vector<double>{30.0, 5.0, 5.0});
+  CHECK(scene.samples.operation_s == std::vector<double>{30.0, 5.0, 5.0});
   CHECK(scene.samples.first_iteration_s == 60.0);
   CHECK(scene.samples.device_s == 20.0);  // without the first iteration, which waited
   CHECK(scene.samples.device_operations == 4);
@@ -271,7 +271,7 @@ TEST_CASE("sampling: graphs with timestamps and without a gate give samples and 
   scene.sample_with_events(TotalTime::separate);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.device.count("ask") == 1);
-  CHECK(scene.samples.iteration_s == std::vector<double>(4 * 2, 2.0));
+  CHECK(scene.samples.operation_s == std::vector<double>(4 * 2, 2.0));
   CHECK(scene.samples.skipped_iterations == 4);
   CHECK(scene.samples.device_operations == 4 * 2);
   CHECK(scene.samples.device_s == 16.0);
@@ -281,7 +281,7 @@ TEST_CASE("sampling: graphs with timestamps and without a gate give samples and 
 TEST_CASE("sampling: iterations too short to hide launches have no device time without a gate") {
   DeviceScene scene({.operation_s = 2, .launch_s = 3, .has_gate = false}, settings_of(3));
   scene.sample_gated();
-  CHECK(scene.samples.iteration_s == std::vector<double>(3, 5.0));
+  CHECK(scene.samples.operation_s == std::vector<double>(3, 5.0));
   CHECK(scene.samples.clock == SampleClock::device_events);
   CHECK(scene.samples.device_operations == 0);
   CHECK(scene.samples.total.operations == 0);
@@ -307,8 +307,8 @@ TEST_CASE("sampling: gated times include neither launches nor waits for other ra
                                   "run", "run", "stamp 1", "flush", "open", "wait"});
   DeviceScene without({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(10));
   without.sample_gated();
-  CHECK(without.samples.iteration_s.front() == 55.0);
-  CHECK(without.samples.iteration_s.back() == 5.0);
+  CHECK(without.samples.operation_s.front() == 55.0);
+  CHECK(without.samples.operation_s.back() == 5.0);
 }
 
 TEST_CASE("sampling: gated operations do not exceed the gate's capacity, for any number of calls per operation") {

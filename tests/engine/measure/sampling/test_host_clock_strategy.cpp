@@ -84,9 +84,9 @@ Outcome measure(TotalTime total, int iterations, int blocking = 0, int operation
   Samples samples;
   strategy.sample(samples);
   CHECK_FALSE(samples.start_delay);
-  CHECK(samples.iteration_s.size() == static_cast<std::size_t>(iterations));
+  CHECK(samples.operation_s.size() == static_cast<std::size_t>(iterations));
   strategy.complete(samples);
-  CHECK(samples.iteration_s.size() == static_cast<std::size_t>(iterations));
+  CHECK(samples.operation_s.size() == static_cast<std::size_t>(iterations));
   return {samples.start_delay, communicator.operations, collective.median_slept_s(), communicator.shortest_operation_s};
 }
 

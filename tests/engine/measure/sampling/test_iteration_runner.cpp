@@ -110,7 +110,7 @@ TEST_CASE("sampling: a batch is -n iterations of -m operations, each in the next
   HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
   REQUIRE(scene.collective.calls().size() == 6);
   for (std::size_t i = 0; i < 6; ++i) CHECK(scene.region(i) == i % 4);  // four regions of 16 bytes in 64
-  CHECK(samples.iteration_s.size() == 3);
+  CHECK(samples.operation_s.size() == 3);
   CHECK(scene.job.progress(0).phase == Phase::timing);
 }
 
@@ -121,8 +121,8 @@ TEST_CASE("sampling: samples are per operation, the total is host-clock time") {
       CHECK(scene.runner.operations_per_iteration() == 3 * operations_per_run);
       Samples samples;
       HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
-      for (const double sample : samples.iteration_s) CHECK(sample >= 0);
-      const double sum = std::accumulate(samples.iteration_s.begin(), samples.iteration_s.end(), 0.0);
+      for (const double sample : samples.operation_s) CHECK(sample >= 0);
+      const double sum = std::accumulate(samples.operation_s.begin(), samples.operation_s.end(), 0.0);
       CHECK(samples.total.elapsed_s == doctest::Approx(sum * 3 * operations_per_run).epsilon(1e-9));
       CHECK(samples.total.elapsed_s > 0);
     }
@@ -139,7 +139,7 @@ TEST_CASE("sampling: samples use the device clock if there is one, the total use
     const double began_s = monotonic_s();
     DeviceEventStrategy(runner, TotalTime::from_samples).sample(samples);
     const double wall_s = monotonic_s() - began_s;
-    CHECK(samples.iteration_s == std::vector<double>(4, 1.0));  // 3 calls of one second each are one iteration
+    CHECK(samples.operation_s == std::vector<double>(4, 1.0));  // 3 calls of one second each are one iteration
     CHECK(samples.total.issue_s <= samples.total.elapsed_s);
     CHECK(samples.total.elapsed_s > 0);
     CHECK(samples.total.elapsed_s <= wall_s);
@@ -170,7 +170,7 @@ TEST_CASE("sampling: a batch without timestamps has as many operations, each in 
   CHECK(samples.total.issue_s > 0);
   CHECK(samples.total.elapsed_s >= samples.total.issue_s);
   CHECK(samples.total.operations == 1200);
-  CHECK(samples.iteration_s.empty());
+  CHECK(samples.operation_s.empty());
   REQUIRE(scene.collective.calls().size() == 1200);
   for (std::size_t i = 0; i < 1200; ++i) CHECK(scene.region(i) == i % 4);
   CHECK(scene.job.progress(0).phase == Phase::timing);
@@ -202,7 +202,7 @@ TEST_CASE("sampling: batches accumulate") {
   HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
   const double first_s = samples.total.elapsed_s;
   HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
-  CHECK(samples.iteration_s.size() == 10);
+  CHECK(samples.operation_s.size() == 10);
   CHECK(samples.total.elapsed_s > first_s);
 }
 

@@ -56,8 +56,8 @@ TEST_CASE("sample_placement: short operations are timed without timestamps, samp
   const SamplingScene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(8));
   CHECK(scene.stopped_by == StopReason::iterations);
   CHECK(scene.samples().total.operations == 8);
-  CHECK(scene.samples().iteration_s.size() == 8);
-  CHECK(scene.samples().iteration_s[3] == doctest::Approx(15e-6));
+  CHECK(scene.samples().operation_s.size() == 8);
+  CHECK(scene.samples().operation_s[3] == doctest::Approx(15e-6));
   CHECK(scene.samples().device_operations == 8);
   CHECK(scene.samples().device_s / 8 == doctest::Approx(kShortS));
 }
@@ -98,7 +98,7 @@ TEST_CASE("sample_placement: if events are visible, the time is measured without
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples().total.operations == 8);
     CHECK(scene.samples().total.elapsed_s < kHourS);  // by the host clock, on which this device takes no time
-    CHECK(scene.samples().iteration_s.size() == 8);
+    CHECK(scene.samples().operation_s.size() == 8);
     CHECK(scene.samples().first_iteration_s == doctest::Approx(kMiddleS + kHourS));
     CHECK(scene.samples().device_operations == 7);
     CHECK(scene.samples().device_s / 7 == doctest::Approx(kMiddleS));
@@ -122,7 +122,7 @@ TEST_CASE("sample_placement: starts again after a warm-up that was slow for othe
     const SamplingScene scene(device, settings_of(8));
     CHECK(scene.device.count("run") == 1 + kLineUp + 8 + runs_again);
     CHECK(scene.samples().total.operations == 8);
-    CHECK(scene.samples().iteration_s.size() == 8);
+    CHECK(scene.samples().operation_s.size() == 8);
     CHECK(scene.samples().device_operations == (operation_s == kShortS ? 8 : 7));
   }
 }
@@ -137,7 +137,7 @@ TEST_CASE("sample_placement: graphs of long iterations are timed without timesta
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples().total.operations == 24);
     CHECK(scene.samples().skipped_iterations == 3);
-    CHECK(scene.samples().iteration_s.size() == 21);
+    CHECK(scene.samples().operation_s.size() == 21);
     CHECK(scene.samples().device_operations == 21);
     CHECK(scene.samples().device_s / 21 == doctest::Approx(operation_s));
   }
@@ -149,8 +149,8 @@ TEST_CASE("sample_placement: -G") {
   CHECK(scene.device.count("close") == 3 + 1);  // each timestamped launch, and the device time
   CHECK(scene.samples().total.operations == 12);
   CHECK_FALSE(scene.samples().first_iteration_s);
-  REQUIRE(scene.samples().iteration_s.size() == 12);
-  for (const double sample_s : scene.samples().iteration_s) CHECK(sample_s == doctest::Approx(kShortS));
+  REQUIRE(scene.samples().operation_s.size() == 12);
+  for (const double sample_s : scene.samples().operation_s) CHECK(sample_s == doctest::Approx(kShortS));
   CHECK(scene.samples().device_operations == 4);
 }
 
@@ -169,6 +169,6 @@ TEST_CASE("sample_placement: a stopping rule samples and times in whole batches"
   settings.target_ci = 0.5;
   const SamplingScene scene({.operation_s = kShortS}, settings);
   CHECK(scene.stopped_by == StopReason::target_ci);
-  CHECK(scene.samples().iteration_s.size() % 10 == 0);
-  CHECK(scene.samples().total.operations == scene.samples().iteration_s.size());
+  CHECK(scene.samples().operation_s.size() % 10 == 0);
+  CHECK(scene.samples().total.operations == scene.samples().operation_s.size());
 }

@@ -11,9 +11,9 @@ _PEERS_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
 _GPUDIRECT_OFF = {"NCCL_NET_GDR_LEVEL": ("LOC", "0"), "NCCL_DMABUF_ENABLE": ("0",)}
 """Variables with the values that turn GPUDirect RDMA off."""
 _DISABLED = re.compile(r"NET/IB\w* : GPU Direct RDMA Disabled for HCA (?P<index>\d+) '(?P<name>[^']+)'")
-_RDMA = re.compile(r"NET/IB[^/]*/(?P<adapter>\d+)")
-_NEWER_MODULE = 23
-"""First minor version of NCCL 2 that knows the module nvidia_peermem of DGX OS 7 (NVIDIA/nccl#1676)."""
+_ADAPTER = re.compile(r"NET/IB[^/]*/(?P<adapter>\d+)")
+_FIRST_MINOR_WITH_NEW_PEERMEM = 23
+"""First minor version of NCCL 2 that finds the module nvidia_peermem of DGX OS 7 (NVIDIA/nccl#1676)."""
 _UPDATE_FIX = "update NCCL to 2.23 or newer, which finds nvidia_peermem, or use DMA-BUF; modprobe nvidia_peermem"
 
 
@@ -42,7 +42,9 @@ def log_peers(log: NcclLog) -> Iterator[Finding]:
             continue  # without NVLink, such connections are usual between the sockets of a machine
         if log.has_nvlink is None and setting is None:
             raise Unreadable("the kind of GPUs; name it with --system")
-        transport = slow[0].via.split("/")[0].replace("direct", "SHM")
+        # Older versions of NCCL print "via direct shared memory" instead of "via SHM/...".
+        is_shared_memory = slow[0].via.startswith(("SHM", "direct"))
+        transport = "SHM" if is_shared_memory else slow[0].via.split("/")[0]
         problem = f"{len(slow)} of {len(on_host)} connections between GPUs of {host} use {transport} instead of NVLink"
         yield Finding("slow", problem, (slow[0].evidence, *((setting,) if setting else ())), subject=host)
 
@@ -50,13 +52,14 @@ def log_peers(log: NcclLog) -> Iterator[Finding]:
 def _disabled_adapters(
     log: NcclLog, rdma_connections: Mapping[str, Iterable[Connection]]
 ) -> dict[str, dict[str, Message]]:
-    """Returns the messages about adapters with data and without GPUDirect RDMA, by host and name of the adapter."""
+    """Returns the messages that GPUDirect RDMA is off for an adapter that may carry data, by host and adapter name."""
     disabled: dict[str, dict[str, Message]] = {}
     for message, match in log.find(_DISABLED):
-        matches = [_RDMA.match(each.via) for each in rdma_connections.get(message.host, ())]
-        used = {rdma["adapter"] for rdma in matches if rdma}
-        carries_data = not used or match["index"] in used  # unknown (no connection of the host) counts as data
-        if message.host and carries_data:
+        matches = [_ADAPTER.match(each.via) for each in rdma_connections.get(message.host, ())]
+        used_adapters = {adapter["adapter"] for adapter in matches if adapter}
+        # Without connections of the host, the log does not show the used adapters. Then any adapter may carry data.
+        may_carry_data = not used_adapters or match["index"] in used_adapters
+        if message.host and may_carry_data:
             disabled.setdefault(message.host, {}).setdefault(match["name"], message)
     return disabled
 
@@ -71,10 +74,10 @@ def _disabled_adapters(
 )
 def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
-    connections = _group_by_host(each for each in log.connections if _RDMA.match(each.via))
+    connections = _group_by_host(each for each in log.connections if _ADAPTER.match(each.via))
     disabled = _disabled_adapters(log, connections)
     require(connections or disabled, "the log has no InfiniBand or RoCE connection of known hosts")
-    is_old_version = log.minor_version is not None and log.minor_version < _NEWER_MODULE
+    is_old_version = log.minor_version is not None and log.minor_version < _FIRST_MINOR_WITH_NEW_PEERMEM
     for host, adapters in disabled.items():
         yield Finding(
             "slow",
@@ -88,8 +91,11 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
         received = [each for each in on_host if each.is_receive]
         staged = [each for each in received if "/GDRDMA" not in each.via]
         if staged and host not in disabled:
+            # Other connections with GPUDirect RDMA show that the host supports it, and a setting that it is turned off.
+            # Without both, the host may not support it.
+            is_avoidable = setting is not None or len(staged) < len(received)
             yield Finding(
-                "slow" if setting or len(staged) < len(received) else "risk",
+                "slow" if is_avoidable else "risk",
                 f"{len(staged)} of {len(received)} connections to {host} copy data through host memory",
                 (staged[0].evidence, *((setting,) if setting else ())),
                 subject=host,

@@ -35,11 +35,11 @@ TEST_CASE("PeerInfo: encoded and decoded") {
 TEST_CASE("PeerInfo: the same host has a known and equal loopback namespace") {
   PeerInfo one = example(), other = example();
   other.host = "called otherwise";
-  CHECK(one.same_host(other));
+  CHECK(one.shares_loopback_with(other));
   other.loopback_namespace = "boot net:[2]";
-  CHECK_FALSE(one.same_host(other));
+  CHECK_FALSE(one.shares_loopback_with(other));
   one.loopback_namespace = other.loopback_namespace = "";
-  CHECK_FALSE(one.same_host(other));
+  CHECK_FALSE(one.shares_loopback_with(other));
 }
 
 TEST_CASE("PeerInfo: truncated bytes are refused at every length") {

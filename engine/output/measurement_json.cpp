@@ -1,6 +1,6 @@
-// JSON of the comparisons: --skew (uneven counts against balanced ones), and --with (an operation together with a
-// neighbor against the operation alone).
-#include "output/comparison_json.hpp"
+// JSON of the samples and of the comparisons. --skew compares uneven counts with balanced ones. --with compares an
+// operation next to a neighbor with the operation alone.
+#include "output/measurement_json.hpp"
 
 #include "output/units.hpp"
 

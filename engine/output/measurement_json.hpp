@@ -1,5 +1,5 @@
 #pragma once
-// JSON members that the record and -J share: samples, and the comparisons of --skew and --with.
+// JSON members of a measurement that the record and -J share: samples, and the comparisons of --skew and --with.
 #include <optional>
 #include <vector>
 
