@@ -12,11 +12,12 @@ from typing import Protocol
 from busbw.errors import UsageError
 from busbw.files import path_text
 from busbw.logs import Log, Refusal
-from busbw.readers import busbw_records, csv_tables, json_documents, text
-from busbw.readers.source import LogSource, open_source
+from busbw.readers.documents import busbw_records, csv_tables, json_documents
+from busbw.readers.lines.source import LogSource, open_source
 from busbw.readers.tables import plausibility
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
+from busbw.readers.text import text_logs
 
 _NO_CLAIMS = UserClaims()
 
@@ -35,7 +36,7 @@ READERS: dict[str, Reader] = {
     "records": busbw_records,
     "JSON": json_documents,
     "CSV": csv_tables,
-    "text": text,
+    "text": text_logs,
 }
 """Every reader by name, in the order in which `stream` tries them."""
 

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.readers import json_rows, read
-from busbw.readers.json_rows import JsonRows
-from busbw.readers.source import LogSource
+from busbw.readers import read
+from busbw.readers.documents import json_rows
+from busbw.readers.documents.json_rows import JsonRows
+from busbw.readers.lines.source import LogSource
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

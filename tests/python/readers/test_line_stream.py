@@ -2,7 +2,7 @@
 
 import pytest
 
-from busbw.readers.line_stream import LineStream
+from busbw.readers.lines.line_stream import LineStream
 
 
 def test_lines_are_taken_again_after_they_are_put_back() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from busbw import readers
 from busbw.logs import Log
-from busbw.readers import long_lines, source
+from busbw.readers.lines import long_lines, source
 
 SWEEP = Path(__file__).resolve().parents[2] / "golden" / "logs" / "h200_x4_sweep_c1.txt"
 LINES = SWEEP.read_text().splitlines()

@@ -15,12 +15,12 @@ from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact
 from busbw.judge import judge
 from busbw.logs import Figure, Log, Row, Table
-from busbw.readers import text
 from busbw.readers.tables import assembly, stored_tables
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import TableChunk
 from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
 from busbw.readers.tables.stored_tables import StoredTables
+from busbw.readers.text import text_logs
 from busbw.terminal import log_lines
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -126,7 +126,7 @@ def test_a_table_is_stored_compactly_if_all_its_rows_are_plain(change: str, is_p
 
 def test_a_long_table_has_plain_and_other_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "CHUNK_ROWS", 10)
-    monkeypatch.setattr(text, "_MAX_BLOCK_ROWS", 5)
+    monkeypatch.setattr(text_logs, "_MAX_BLOCK_ROWS", 5)
     monkeypatch.setattr(stored_tables, "_MAX_ROWS", 20)
     path = tmp_path / "log.txt"
     not_checked = ROW.replace(" 0\n", " N/A\n")
@@ -157,7 +157,7 @@ from pathlib import Path
 from busbw import readers
 from busbw.exporters import EXPORTERS
 from busbw.judge.series import series_of_table
-from busbw.readers import flat
+from busbw.readers.documents import flat
 from busbw.readers.tables import assembly, stored_tables
 class Nowhere(io.RawIOBase):
     def writable(self): return True

@@ -2,8 +2,8 @@
 
 import tracemalloc
 
-from busbw.readers.anchors import find_anchor
-from busbw.readers.prefixes import PrefixTable
+from busbw.readers.wrappers.anchors import find_anchor
+from busbw.readers.wrappers.prefixes import PrefixTable
 
 
 def test_a_new_writer_on_each_line_needs_bounded_memory() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.readers.delimited import MessageColumn
-from busbw.readers.quoting import KEY_PATTERN, JsonStrings, _key_before
+from busbw.readers.wrappers.delimited import MessageColumn
+from busbw.readers.wrappers.quoting import KEY_PATTERN, JsonStrings, _key_before
 
 
 def rows(first: int, count: int = 2) -> str:

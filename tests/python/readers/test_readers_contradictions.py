@@ -10,7 +10,7 @@ from busbw import readers
 from busbw.errors import UsageError
 from busbw.logs import Log
 from busbw.readers import UserClaims
-from busbw.readers.text import stream_lines
+from busbw.readers.text.text_logs import stream_lines
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SEED = (GOLDEN / "seeds" / "000_4bd6902a841c76ab.txt").read_text().splitlines(keepends=True)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from busbw import readers
 from busbw.judge.series import series_of_table
 from busbw.logs import Log
-from busbw.readers import text
 from busbw.readers.tables.arithmetic import PlacementNumbers
 from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.events import UserClaims
 from busbw.readers.tables.inference import TableInference
 from busbw.readers.tables.layouts import RawRow
+from busbw.readers.text import text_logs
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 LOGS = sorted(path for path in GOLDEN.rglob("*.txt") if path.is_file())
@@ -40,11 +40,11 @@ NOISE = (
 
 
 FAST_ROWS = (TableAssembler, "accepts_split_rows", False)
-BLOCKS = (text, "parse_block", lambda *_: None)
+BLOCKS = (text_logs, "parse_block", lambda *_: None)
 
 
 def read_lines(lines: Iterable[str], max_items_in_memory: int = 1000) -> Log:
-    events = text.stream_lines([line.encode() for line in lines], "log", UserClaims())
+    events = text_logs.stream_lines([line.encode() for line in lines], "log", UserClaims())
     return readers.collect("log", events, max_items_in_memory)
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from busbw import readers
-from busbw.readers import text
-from busbw.readers.row_wrapper import RowWrapper, find_row_wrapper
 from busbw.readers.tables.events import UserClaims
-from busbw.readers.unwrapping import Unwrapper
+from busbw.readers.text import text_logs
+from busbw.readers.wrappers.row_wrapper import RowWrapper, find_row_wrapper
+from busbw.readers.wrappers.unwrapping import Unwrapper
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 LOG = (GOLDEN / "logs" / "h200_x4_sweep_c1.txt").read_text().splitlines(keepends=True)
@@ -29,12 +29,12 @@ def docker_entry(line: str, number: int, stream: str = "stdout") -> str:
 
 
 def read_lines(lines: Iterable[str]) -> Any:
-    return readers.collect("log", text.stream_lines([line.encode() for line in lines], "log", UserClaims()))
+    return readers.collect("log", text_logs.stream_lines([line.encode() for line in lines], "log", UserClaims()))
 
 
 def read_without_short_way(lines: Iterable[str]) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "find_row_wrapper", lambda *_: None)
+        patch.setattr(text_logs, "find_row_wrapper", lambda *_: None)
         return read_lines(lines)
 
 
@@ -104,7 +104,7 @@ def test_a_wrapper_that_differs_in_each_line_is_not_compiled(monkeypatch: pytest
         found.extend([wrapper] if wrapper else [])
         return wrapper
 
-    monkeypatch.setattr(text, "find_row_wrapper", find_and_keep)
+    monkeypatch.setattr(text_logs, "find_row_wrapper", find_and_keep)
     entries = [{"ts": 1700000000.25 + number, "log": line} for number, line in enumerate(LOG * 2)]
     log = read_lines(json.dumps(entry) + "\n" for entry in entries)
     assert len(log.rows) == 2 * 31

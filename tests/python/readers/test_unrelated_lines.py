@@ -10,9 +10,10 @@ from log_wrappers import ALL_WRAPPERS, Wrapper
 
 from busbw import readers
 from busbw.logs import Log
-from busbw.readers import text, unwrapping
 from busbw.readers.tables import unrelated_lines
 from busbw.readers.tables.events import UserClaims
+from busbw.readers.text import text_logs
+from busbw.readers.wrappers import unwrapping
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 LOGS = {path.stem: path.read_text().splitlines() for path in (*GOLDEN.glob("*.txt"), *(GOLDEN / "logs").glob("*.txt"))}
@@ -57,14 +58,14 @@ WRAPPERS: dict[str, Wrapper] = {"none": lambda lines: "".join(f"{line}\n" for li
 
 
 def read(data: bytes) -> Log:
-    return readers.collect("log", text.stream_lines(data.splitlines(keepends=True), "log", UserClaims()))
+    return readers.collect("log", text_logs.stream_lines(data.splitlines(keepends=True), "log", UserClaims()))
 
 
 def assert_read_alike(lines: Sequence[str], wrapper: str) -> None:
     data = WRAPPERS[wrapper](lines).encode()
     log = read(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "is_unrelated", lambda *_: False)
+        patch.setattr(text_logs, "is_unrelated", lambda *_: False)
         patch.setattr(unwrapping, "_has_only_prefix", lambda _: False)
         assert log == read(data)
 

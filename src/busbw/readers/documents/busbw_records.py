@@ -10,7 +10,7 @@ from itertools import islice
 from busbw import records
 from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Row, Table
-from busbw.readers.source import LogSource
+from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 from busbw.search_records import SearchEndRecord, stream_search
 

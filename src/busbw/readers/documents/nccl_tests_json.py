@@ -11,8 +11,8 @@ import msgspec
 
 from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Refusal
-from busbw.readers import tolerant_json
-from busbw.readers.flat import FlatRow, FlatTableBuilder
+from busbw.readers.documents import tolerant_json
+from busbw.readers.documents.flat import FlatRow, FlatTableBuilder
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.headers import MAX_RANKS, TableFacts, library_text

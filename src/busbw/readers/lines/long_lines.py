@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from busbw.readers.quoting import KEY_PATTERN, MAX_KEY_LENGTH
-from busbw.readers.source import MAX_LINE_BYTES
+from busbw.readers.lines.source import MAX_LINE_BYTES
+from busbw.readers.wrappers.quoting import KEY_PATTERN, MAX_KEY_LENGTH
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("|\\?\Z)', re.DOTALL)
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)

@@ -1,15 +1,15 @@
 """Reads plain tables in text: a line that names columns, such as "size time algbw busbw", and a line per size.
 
-nccl-tests' own tables, which have a count column, are read by tables/assembly.py. text.py passes each line that may
-belong to a plain table.
+nccl-tests' own tables, which have a count column, are read by tables/assembly.py. text_logs.py passes each line that
+may belong to a plain table.
 """
 
 from collections.abc import Iterator
 from functools import lru_cache
 
 from busbw.logs import Refusal
-from busbw.readers import csv_tables
-from busbw.readers.flat import FlatTableBuilder
+from busbw.readers.documents import csv_tables
+from busbw.readers.documents.flat import FlatTableBuilder
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.headers import TableFacts, is_column_header, split_header, time_unit

@@ -2,7 +2,7 @@
 
 A published table may have a column of figures for each variant, such as two libraries. A further column may have the
 printed speed-up of one variant over another. Of these two, the new variant is the one that the speed-up is claimed for,
-and the baseline is the other one. published.py calls this for each row.
+and the baseline is the other one. published_tables.py calls this for each row.
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from busbw.readers.source import MAX_LINE_BYTES
+from busbw.readers.lines.source import MAX_LINE_BYTES
 from busbw.readers.tables.quantities import DTYPES
 
 _MIN_WIDTH = 40

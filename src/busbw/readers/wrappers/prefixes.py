@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from itertools import compress
 
-from busbw.readers.anchors import Anchor
+from busbw.readers.wrappers.anchors import Anchor
 
 TIME = re.compile(
     r"(?<![\w.])"

@@ -16,14 +16,15 @@ import msgspec
 
 from busbw.errors import UsageError
 from busbw.logs import Placement, Refusal
-from busbw.readers import cleaning, nccl_tests_json, tolerant_json
-from busbw.readers.anchors import find_anchor
-from busbw.readers.flat import FlatRow, FlatTableBuilder
-from busbw.readers.json_rows import JsonRows
-from busbw.readers.source import LogSource
+from busbw.readers.documents import nccl_tests_json, tolerant_json
+from busbw.readers.documents.flat import FlatRow, FlatTableBuilder
+from busbw.readers.documents.json_rows import JsonRows
+from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, UserClaims
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import PlacementText
+from busbw.readers.wrappers import cleaning
+from busbw.readers.wrappers.anchors import find_anchor
 
 _PREDECESSOR_KEYS: dict[Placement, tuple[str, ...]] = {
     "out_of_place": ("oop_time", "oop_algbw", "oop_busbw", "oop_error"),

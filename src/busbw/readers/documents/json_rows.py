@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from busbw.errors import UsageError
-from busbw.readers.source import LogSource
+from busbw.readers.lines.source import LogSource
 
 MAX_BYTES = 64 << 20
 """Maximum size of one row, and of all text outside of rows."""

@@ -1,6 +1,6 @@
 """Reads published tables: one size per line, with bandwidths or latencies of one or more variants.
 
-text.py passes the cells. The header determines the metric of a column: time, algbw, busbw or speed-up. A bandwidth
+text_logs.py passes the cells. The header determines the metric of a column: time, algbw, busbw or speed-up. A bandwidth
 column with an unclear header is left out and named in a warning. A missing time, algbw or busbw is derived and listed
 in `Figure.derived`. Printed speed-ups are recomputed (speedups.py).
 """
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from busbw.collectives import algbw_factor, bandwidth_ratio
 from busbw.logs import Figure, Placement, Refusal, Row, Table
-from busbw.readers import speedups
-from busbw.readers.grids import CellGrid
+from busbw.readers.other_tables import speedups
+from busbw.readers.other_tables.grids import CellGrid
 from busbw.readers.tables.collectives import single_collective_in
 from busbw.readers.tables.context import DocumentContext, gpus_in
 from busbw.readers.tables.events import Event, TableChunk, UserClaims

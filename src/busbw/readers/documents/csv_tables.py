@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from busbw.logs import Placement
-from busbw.readers.flat import FlatRow, FlatTableBuilder
-from busbw.readers.source import LogSource
+from busbw.readers.documents.flat import FlatRow, FlatTableBuilder
+from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import PlacementText

@@ -8,7 +8,7 @@ Docker writes each line of a log as an object of JSON. The objects differ only i
 import re
 from functools import cached_property
 
-from busbw.readers.prefixes import TIME
+from busbw.readers.wrappers.prefixes import TIME
 
 _MAX_LENGTH = 1000
 """Maximum number of characters of a wrapper."""

@@ -14,16 +14,14 @@ from typing import NamedTuple
 import msgspec
 
 from busbw.logs import Refusal, Table
-from busbw.readers import cleaning, hccl, plain_tables
-from busbw.readers.anchors import MAX_LENGTH, find_anchor
-from busbw.readers.cut_lines import CutRule, find_cut_rule
-from busbw.readers.grids import CellGrid, GridCollector
-from busbw.readers.line_stream import LineStream
-from busbw.readers.long_lines import move_cuts
-from busbw.readers.plain_tables import PlainTable
-from busbw.readers.published import MAX_HEADER_ROWS, begins_with_size, find_header, read_grid
-from busbw.readers.row_wrapper import RowWrapper, find_row_wrapper
-from busbw.readers.source import LogSource
+from busbw.readers.lines.cut_lines import CutRule, find_cut_rule
+from busbw.readers.lines.line_stream import LineStream
+from busbw.readers.lines.long_lines import move_cuts
+from busbw.readers.lines.source import LogSource
+from busbw.readers.other_tables import hccl, plain_tables
+from busbw.readers.other_tables.grids import CellGrid, GridCollector
+from busbw.readers.other_tables.plain_tables import PlainTable
+from busbw.readers.other_tables.published_tables import MAX_HEADER_ROWS, begins_with_size, find_header, read_grid
 from busbw.readers.tables import headers, layouts
 from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.context import DocumentContext
@@ -32,7 +30,10 @@ from busbw.readers.tables.quantities import DTYPES, is_value, parse_integer
 from busbw.readers.tables.row_blocks import ROW_ENDS, RowBlock, parse_block
 from busbw.readers.tables.split_rows import WORD_COUNT, SplitRow, has_row_form
 from busbw.readers.tables.unrelated_lines import is_unrelated
-from busbw.readers.unwrapping import CleanLine, Unwrapper
+from busbw.readers.wrappers import cleaning
+from busbw.readers.wrappers.anchors import MAX_LENGTH, find_anchor
+from busbw.readers.wrappers.row_wrapper import RowWrapper, find_row_wrapper
+from busbw.readers.wrappers.unwrapping import CleanLine, Unwrapper
 from busbw.units import count_text
 
 _MAX_WRITERS = 1024

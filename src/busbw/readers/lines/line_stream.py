@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from busbw.readers.cut_lines import CutRule
+from busbw.readers.lines.cut_lines import CutRule
 
 _MAX_AHEAD_LINES = 512
 _MAX_AHEAD_BYTES = 1 << 20

@@ -8,8 +8,8 @@ import json
 import re
 from typing import NamedTuple
 
-from busbw.readers import cleaning
-from busbw.readers.anchors import find_anchor, may_have_anchor
+from busbw.readers.wrappers import cleaning
+from busbw.readers.wrappers.anchors import find_anchor, may_have_anchor
 
 _JSON_STRING = r'"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)(?P<end>"|\Z)'
 _STRING = re.compile(_JSON_STRING, re.DOTALL)

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from busbw.readers import cleaning
-from busbw.readers.anchors import MAX_LENGTH, Anchor, count_bars_before_rule, find_anchor
-from busbw.readers.delimited import MessageColumn, split_messages
-from busbw.readers.prefixes import PrefixTable
-from busbw.readers.quoting import JsonStrings, QuotedText
+from busbw.readers.wrappers import cleaning
+from busbw.readers.wrappers.anchors import MAX_LENGTH, Anchor, count_bars_before_rule, find_anchor
+from busbw.readers.wrappers.delimited import MessageColumn, split_messages
+from busbw.readers.wrappers.prefixes import PrefixTable
+from busbw.readers.wrappers.quoting import JsonStrings, QuotedText
 
 _MAX_NESTING = 4
 """Maximum number of strings within strings."""
