@@ -23,7 +23,7 @@ from busbw.readers.tables.stored_tables import StoredTables
 from busbw.readers.text import text_logs
 from busbw.terminal import log_lines
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 FILES = sorted(path for path in (GOLDEN / "seeds").iterdir()) + [
     GOLDEN / name for name in ("records.jsonl", "text_groups.txt", "text_wrong_data.txt", "nccl_tests.json")
 ]

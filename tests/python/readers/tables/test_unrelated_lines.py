@@ -15,7 +15,7 @@ from busbw.readers.tables.events import UserClaims
 from busbw.readers.text import text_logs
 from busbw.readers.wrappers import unwrapping
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 LOGS = {path.stem: path.read_text().splitlines() for path in (*GOLDEN.glob("*.txt"), *(GOLDEN / "logs").glob("*.txt"))}
 UNRELATED = (
     "2026-11-26 10:21:50,123 INFO trainer [rank 0/32] step 12 loss 2.0012 lr 0.0003 tokens/s 412123",

@@ -17,7 +17,7 @@ from busbw.readers.tables.inference import TableInference
 from busbw.readers.tables.layouts import RawRow
 from busbw.readers.text import text_logs
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 LOGS = sorted(path for path in GOLDEN.rglob("*.txt") if path.is_file())
 
 HEAD = """# nThread 1 nGpus 4 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20

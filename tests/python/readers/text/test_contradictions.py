@@ -12,7 +12,7 @@ from busbw.logs import Log
 from busbw.readers import UserClaims
 from busbw.readers.text.text_logs import stream_lines
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 SEED = (GOLDEN / "seeds" / "000_4bd6902a841c76ab.txt").read_text().splitlines(keepends=True)
 TABLE = SEED[81:116]
 """All-reduce on 8 ranks: three lines of header, 31 rows, one of the footer."""

@@ -88,7 +88,7 @@ def test_a_row_at_the_end_of_the_file_may_be_cut(tmp_path: Path) -> None:
 
 
 def test_a_table_of_nccl_tests_ends_a_plain_table(tmp_path: Path) -> None:
-    golden = Path(__file__).resolve().parents[2] / "golden" / "nccl_tests_2_19_6_single.txt"
+    golden = Path(__file__).resolve().parents[3] / "golden" / "nccl_tests_2_19_6_single.txt"
     log = read(tmp_path, TABLE + golden.read_text())
     assert [len(table.rows) for table in log.tables] == [4, len(readers.read(golden).rows)]
 

@@ -9,7 +9,7 @@ from busbw import readers
 from busbw.logs import Log
 from busbw.readers.lines import long_lines, source
 
-SWEEP = Path(__file__).resolve().parents[2] / "golden" / "logs" / "h200_x4_sweep_c1.txt"
+SWEEP = Path(__file__).resolve().parents[3] / "golden" / "logs" / "h200_x4_sweep_c1.txt"
 LINES = SWEEP.read_text().splitlines()
 DOCUMENTS = {
     "string": json.dumps({"host": "a", "stdout": "\n".join(LINES)}),

@@ -16,7 +16,7 @@ from busbw import readers
 from busbw.judge.verdicts import judge
 from busbw.logs import Log
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 WITHOUT_ROWS = ("text_headers", "text_many_ranks")
 PATHS = {
     path.stem: path

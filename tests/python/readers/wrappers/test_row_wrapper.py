@@ -15,7 +15,7 @@ from busbw.readers.text import text_logs
 from busbw.readers.wrappers.row_wrapper import RowWrapper, find_row_wrapper
 from busbw.readers.wrappers.unwrapping import Unwrapper
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 LOG = (GOLDEN / "logs" / "h200_x4_sweep_c1.txt").read_text().splitlines(keepends=True)
 ROW = "  1024  256  float  sum  -1  20.14  0.05  0.08  0  20.28  0.05  0.08  0"
 BEFORE, AFTER = '{"log": "', '\\n", "stream": "stdout", "time": "2026-11-26T10:21:50.25Z"}\n'

@@ -10,7 +10,7 @@ import pytest
 from busbw import readers
 from busbw.cli.main import main
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "records.jsonl"
 ROW = 2
 """The line, from 0, of the first measurement: 8 B, out of place."""
 

@@ -13,7 +13,7 @@ from log_wrappers import QUOTES
 from busbw import readers
 from busbw.logs import Log
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 PATHS = {path.stem: path for path in (*GOLDEN.glob("nccl_tests_2_19_6_*.txt"), *(GOLDEN / "logs").glob("*.txt"))}
 Wrap = Callable[[Sequence[str]], list[str]]
 

@@ -9,7 +9,7 @@ import pytest
 from busbw import readers
 from busbw.logs import Log
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 PATHS = [GOLDEN / "nccl_tests_2_19_6_nccl.txt", GOLDEN / "nccl_tests_2_19_6_ten.txt", *(GOLDEN / "logs").glob("*.txt")]
 EXPORTS: dict[str, Callable[[int, str], str]] = {
     "lines": lambda index, line: line,
