@@ -74,40 +74,40 @@ def open_source(path: Path) -> Iterator[LogSource]:
 def _open_seekable(path: Path) -> Iterator[IO[bytes]]:
     with ExitStack() as stack:
         if str(path) == "-":
-            file = stack.enter_context(_temporary_copy(_blocks(sys.stdin.buffer)))
+            file = stack.enter_context(_temporary_copy(_buffers(sys.stdin.buffer)))
         else:
             file = stack.enter_context(path.open("rb"))
             if not file.seekable():  # a named pipe
-                file = stack.enter_context(_temporary_copy(_blocks(file)))
+                file = stack.enter_context(_temporary_copy(_buffers(file)))
         beginning = file.read(len(codecs.BOM_UTF16_LE))
         file.seek(0)
         if beginning in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            file = stack.enter_context(_temporary_copy(_utf8_blocks(file)))
+            file = stack.enter_context(_temporary_copy(_utf8_buffers(file)))
         yield file
 
 
-def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+def _buffers(stream: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: stream.read(_COPY_BYTES), b"")
 
 
-def _utf8_blocks(stream: IO[bytes]) -> Iterator[bytes]:
+def _utf8_buffers(stream: IO[bytes]) -> Iterator[bytes]:
     """Yields UTF-16 text with a byte order mark as UTF-8. Windows PowerShell writes output in this form."""
     decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
-    for block in _blocks(stream):
-        yield decoder.decode(block).encode()
+    for buffer in _buffers(stream):
+        yield decoder.decode(buffer).encode()
     yield decoder.decode(b"", final=True).encode()
 
 
 @contextmanager
-def _temporary_copy(blocks: Iterable[bytes]) -> Iterator[IO[bytes]]:
+def _temporary_copy(buffers: Iterable[bytes]) -> Iterator[IO[bytes]]:
     with temporary_file_errors():
         copy = tempfile.NamedTemporaryFile()  # noqa: SIM115
     try:
-        for block in blocks:
+        for buffer in buffers:
             with temporary_file_errors():
-                copy.write(block)
+                copy.write(buffer)
         with temporary_file_errors():
-            copy.seek(0)  # writes the last block
+            copy.seek(0)  # writes the last buffer
         yield copy.file
     finally:
         with suppress(OSError):  # a full disk, which an error has reported

@@ -1,7 +1,7 @@
 """Reads plain tables in text: a line that names columns, such as "size time algbw busbw", and a line per size.
 
-nccl-tests' own tables, which have a count column, are read by tables/assembly.py. text_logs.py passes each line that
-may belong to a plain table.
+nccl-tests' own tables, which have a count column, are read by tables/assembly.py. text_logs.py passes each
+line that may belong to a plain table.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Reads published tables: one size per line, with bandwidths or latencies of one or more variants.
 
-text_logs.py passes the cells. The header determines the metric of a column: time, algbw, busbw or speed-up. A bandwidth
-column with an unclear header is left out and named in a warning. A missing time, algbw or busbw is derived and listed
-in `Figure.derived`. Printed speed-ups are recomputed (speedups.py).
+text_logs.py passes the cells. The header determines the metric of a column: time, algbw, busbw or speed-up. A
+bandwidth column with an unclear header is left out and named in a warning. A missing time, algbw or busbw is derived
+and listed in `Figure.derived`. Printed speed-ups are recomputed (speedups.py).
 """
 
 import re
@@ -66,8 +66,8 @@ class MetricColumn(NamedTuple):
     """The whole header of the column."""
 
 
-class ColumnBlock(NamedTuple):
-    """A column of sizes with its figure columns. Some tables have several such blocks side by side."""
+class Subtable(NamedTuple):
+    """A column of sizes with its figure columns. Some published tables have several side by side."""
 
     size_column: int
     columns: list[MetricColumn]
@@ -77,25 +77,25 @@ class ColumnBlock(NamedTuple):
     """Headers of bandwidth columns that do not say if they are algbw or busbw."""
 
 
-def read_grid(grid: CellGrid, context: DocumentContext, claims: UserClaims) -> Iterator[Event]:
+def read_published_tables(grid: CellGrid, context: DocumentContext, claims: UserClaims) -> Iterator[Event]:
     """Yields the tables in the cells; nothing if the cells are not sizes and figures."""
     header_row_count = _count_header_rows(grid)
     if not 0 < header_row_count < len(grid.rows):
         return
     header_rows = [cells for _, cells in grid.rows[:header_row_count]]
-    blocks = [
-        block
-        for block in _parse_blocks(header_rows, context, claims)
-        if any(column.metric != "speedup" for column in block.columns)
+    subtables = [
+        subtable
+        for subtable in _parse_subtables(header_rows, context, claims)
+        if any(column.metric != "speedup" for column in subtable.columns)
     ]
     widths = sorted({len(cells) for cells in header_rows})
-    if blocks and len(widths) > 1:
+    if subtables and len(widths) > 1:
         for line, cells in grid.rows[header_row_count:]:
             reason = f"the rows of the header have {widths[0]} to {widths[-1]} columns: the columns are unclear"
             yield _make_refusal(line, cells, reason)
         return
-    for block in blocks:
-        yield from _read_block(grid, header_row_count, block, context)
+    for subtable in subtables:
+        yield from _read_subtable(grid, header_row_count, subtable, context)
 
 
 def find_header(grid: CellGrid) -> list[tuple[int, list[str]]]:
@@ -116,8 +116,8 @@ def _count_header_rows(grid: CellGrid) -> int:
     return 0
 
 
-def _parse_blocks(header_rows: list[list[str]], context: DocumentContext, claims: UserClaims) -> Iterator[ColumnBlock]:
-    """Yields the blocks that the header rows describe. Nothing if the first column has no sizes."""
+def _parse_subtables(header_rows: list[list[str]], context: DocumentContext, claims: UserClaims) -> Iterator[Subtable]:
+    """Yields the subtables that the header rows describe. Nothing if the first column has no sizes."""
     width = max(map(len, header_rows))
     header_parts = [[row[index] for row in header_rows if index < len(row)] for index in range(width)]
     size_columns = [index for index, parts in enumerate(header_parts) if parts and _is_size_header(parts[-1])]
@@ -135,7 +135,7 @@ def _parse_blocks(header_rows: list[list[str]], context: DocumentContext, claims
         lower_words = [word.lower() for word in _WORD.findall(header_text)]
         dtypes = {DTYPES[word] for word in lower_words if word in DTYPES and word != "int"}
         named_collective = single_collective_in(header_text)
-        yield ColumnBlock(
+        yield Subtable(
             size_column=first,
             columns=columns,
             collective=claims.collective or named_collective or single_collective_in(context.heading),
@@ -175,35 +175,37 @@ def _parse_variant(text: str) -> str | None:
     return " ".join(text.strip(" \t-\u2013\u2014:,;/()[]*_`").split()) or None
 
 
-def _read_block(grid: CellGrid, header_row_count: int, block: ColumnBlock, context: DocumentContext) -> Iterator[Event]:
-    """Yields the refused rows of a block, and then its table."""
+def _read_subtable(
+    grid: CellGrid, header_row_count: int, subtable: Subtable, context: DocumentContext
+) -> Iterator[Event]:
+    """Yields the refused rows of a subtable, and then its table."""
     ranks = gpus_in(context.heading) or gpus_in(context.first_heading)
-    variants = list(dict.fromkeys(column.variant for column in block.columns if column.metric != "speedup"))
+    variants = list(dict.fromkeys(column.variant for column in subtable.columns if column.metric != "speedup"))
     rows: list[Row] = []
     speedup_checks = speedups.SpeedupChecks()
     for line, cells in grid.rows[header_row_count:]:
-        size_cell = cells[block.size_column] if block.size_column < len(cells) else ""
+        size_cell = cells[subtable.size_column] if subtable.size_column < len(cells) else ""
         size = parse_size(size_cell)
         if size is None:
-            if any(parse_number(cells[column.position]) for column in block.columns if column.position < len(cells)):
+            if any(parse_number(cells[column.position]) for column in subtable.columns if column.position < len(cells)):
                 yield _make_refusal(line, cells, f'"{size_cell[:40]}" is not a size')
             continue
         claimed_speedups: dict[str | None, float] = {}
-        for column in block.columns:
+        for column in subtable.columns:
             if column.metric == "speedup" and column.position < len(cells):
-                claimed_speedups |= speedup_checks.check(size, cells, column.position, column.header, block.columns)
+                claimed_speedups |= speedup_checks.check(size, cells, column.position, column.header, subtable.columns)
         for variant in variants:
-            columns = [column for column in block.columns if column.variant == variant]
-            figures, reason = _parse_figures(cells, columns, size, block, ranks)
+            columns = [column for column in subtable.columns if column.variant == variant]
+            figures, reason = _parse_figures(cells, columns, size, subtable, ranks)
             if reason:
                 yield _make_refusal(line, cells, reason)
             elif figures:
                 rows.append(
                     Row(
                         line=line,
-                        collective=block.collective,
+                        collective=subtable.collective,
                         size_bytes=size,
-                        dtype=block.dtype,
+                        dtype=subtable.dtype,
                         ranks=ranks,
                         variant=variant,
                         claimed_speedup=claimed_speedups.get(variant),
@@ -211,20 +213,20 @@ def _read_block(grid: CellGrid, header_row_count: int, block: ColumnBlock, conte
                     )
                 )
     if rows:
-        yield TableChunk(_make_table(grid, block, context, ranks, rows, speedup_checks.warnings()))
+        yield TableChunk(_make_table(grid, subtable, context, ranks, rows, speedup_checks.warnings()))
 
 
 def _make_table(
     grid: CellGrid,
-    block: ColumnBlock,
+    subtable: Subtable,
     context: DocumentContext,
     ranks: int | None,
     rows: list[Row],
     speedup_warnings: list[str],
 ) -> Table:
     warnings = [*speedup_warnings]
-    if block.unclear:
-        warnings.append(f"left out: {', '.join(block.unclear)}: the header does not say if it is algbw or busbw")
+    if subtable.unclear:
+        warnings.append(f"left out: {', '.join(subtable.unclear)}: the header does not say if it is algbw or busbw")
     settings = {"sizes": "read as binary: 1 MB is 1,048,576 bytes"}
     if ranks:
         settings["ranks from"] = "the heading"
@@ -232,7 +234,7 @@ def _make_table(
         format="published table",
         first_line=grid.first_line,
         title=context.heading or context.first_heading or None,
-        collective=block.collective,
+        collective=subtable.collective,
         ranks=ranks,
         settings=settings,
         rows=tuple(rows),
@@ -245,7 +247,7 @@ def _make_refusal(line: int, cells: list[str], reason: str) -> Refusal:
 
 
 def _parse_figures(
-    cells: list[str], columns: list[MetricColumn], size: int, block: ColumnBlock, ranks: int | None
+    cells: list[str], columns: list[MetricColumn], size: int, subtable: Subtable, ranks: int | None
 ) -> tuple[dict[Placement, Figure], str]:
     """Returns the figures of one variant in a row, and the reason if a cell is invalid (empty if all are valid)."""
     values: dict[Placement, dict[str, float]] = {}
@@ -263,7 +265,7 @@ def _parse_figures(
             return {}, f'"{cell[:40]}" has no unit of {column.metric}'
         values.setdefault(column.placement, {})[column.metric] = value
     figures = {
-        placement: _derive_missing(stated, size, block.collective, ranks) for placement, stated in values.items()
+        placement: _derive_missing(stated, size, subtable.collective, ranks) for placement, stated in values.items()
     }
     return figures, ""
 

@@ -21,24 +21,29 @@ from busbw.readers.lines.source import LogSource
 from busbw.readers.other_tables import hccl, plain_tables
 from busbw.readers.other_tables.grids import CellGrid, GridCollector
 from busbw.readers.other_tables.plain_tables import PlainTable
-from busbw.readers.other_tables.published_tables import MAX_HEADER_ROWS, begins_with_size, find_header, read_grid
+from busbw.readers.other_tables.published_tables import (
+    MAX_HEADER_ROWS,
+    begins_with_size,
+    find_header,
+    read_published_tables,
+)
 from busbw.readers.tables import headers, layouts
 from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, is_value, parse_integer
-from busbw.readers.tables.row_blocks import ROW_ENDS, RowBlock, parse_block
 from busbw.readers.tables.split_rows import WORD_COUNT, SplitRow, has_row_form
+from busbw.readers.tables.uniform_rows import ROW_ENDS, UniformRows, parse_uniform_rows
 from busbw.readers.tables.unrelated_lines import is_unrelated
 from busbw.readers.wrappers import cleaning
 from busbw.readers.wrappers.anchors import MAX_LENGTH, find_anchor
 from busbw.readers.wrappers.row_wrapper import RowWrapper, find_row_wrapper
-from busbw.readers.wrappers.unwrapping import CleanLine, Unwrapper
+from busbw.readers.wrappers.unwrapping import UnwrappedLine, Unwrapper
 from busbw.units import count_text
 
 _MAX_WRITERS = 1024
 """Number of writers with their own assembler. The lines of further ones go to the assembler of lines without prefix."""
-_MAX_BLOCK_ROWS = 256
+_MAX_UNIFORM_ROWS = 256
 _NO_PREFIX = "\0"
 """Prefix that no line has. No row follows it without cleaning."""
 _MAX_SINGLETONS = 10_000
@@ -83,7 +88,7 @@ def stream_lines(
     """Reads lines from any source, like `stream`. Cut lines are joined by the rule."""
     line_stream = LineStream(lines, cut_rule)
     reader = _TextReader(source, claims, line_stream)
-    blocks = _BlockReader(line_stream)
+    uniform_rows = _UniformRowReader(line_stream)
     singletons: list[Table] = []
     prefix, wrapper, assembler = reader.prefix, reader.wrapper, reader.assembler
     for number, line in line_stream:
@@ -92,9 +97,9 @@ def stream_lines(
         text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
         # Most lines of a long log are clean rows of the writer of the last row. They need no cleaning.
         if text_after_prefix.endswith(ROW_ENDS) and assembler.accepts_split_rows:
-            block = blocks.read(number, text, prefix, wrapper)
-            if block is not None:
-                assembler.add_block(block)
+            rows = uniform_rows.read(number, text, prefix, wrapper)
+            if rows is not None:
+                assembler.add_uniform_rows(rows)
                 if assembler.is_full:
                     yield from assembler.yield_chunk()
                 continue
@@ -133,16 +138,16 @@ class _Line(NamedTuple):
     """True if the file ends without a line end after this line."""
 
 
-class _BlockReader:
-    """Reads consecutive rows of one writer as a block."""
+class _UniformRowReader:
+    """Reads consecutive rows of one writer together."""
 
     def __init__(self, lines: LineStream) -> None:
         self._lines = lines
-        self._max_rows = _MAX_BLOCK_ROWS
-        """Bound for the next block. It adapts to the number of rows between lines that are no rows of a block."""
+        self._max_rows = _MAX_UNIFORM_ROWS
+        """Bound for the next rows. It adapts to the number of uniform rows between other lines."""
 
-    def read(self, number: int, text: str, prefix: str, wrapper: RowWrapper | None) -> RowBlock | None:
-        """Reads a line and as many of the lines that follow as possible. None if the line is no row of a block.
+    def read(self, number: int, text: str, prefix: str, wrapper: RowWrapper | None) -> UniformRows | None:
+        """Reads a line and as many of the lines that follow as possible. None if the line is no uniform row.
 
         Args:
             number: Number of the line.
@@ -150,7 +155,7 @@ class _BlockReader:
             prefix: Prefix of the line after its wrapper, and of the lines that may follow.
             wrapper: Wrapper of the line, and of the lines that may follow.
         """
-        if not prefix.isascii() or parse_block([number], [text], prefix) is None:
+        if not prefix.isascii() or parse_uniform_rows([number], [text], prefix) is None:
             return None
         taken: list[tuple[int, bytes]] = []
         texts = [text]
@@ -163,13 +168,13 @@ class _BlockReader:
                 break
             texts.append(text)
         numbers = [number, *(line_number for line_number, _ in taken)]
-        while (block := parse_block(numbers, texts, prefix)) is None:
+        while (rows := parse_uniform_rows(numbers, texts, prefix)) is None:
             middle = len(numbers) // 2
             self._lines.put_back(taken[middle - 1 :])
             del numbers[middle:], texts[middle:], taken[middle - 1 :]
             self._max_rows = middle
-        self._max_rows = min(2 * self._max_rows, _MAX_BLOCK_ROWS)
-        return block
+        self._max_rows = min(2 * self._max_rows, _MAX_UNIFORM_ROWS)
+        return rows
 
 
 class _TextReader:
@@ -190,7 +195,7 @@ class _TextReader:
         self._last_wrapper_pattern = ""
         """Pattern of the wrapper of the last row that `read_line` processed. Empty without such a wrapper."""
         self._last_row_text: str | None = None
-        """The last row without the string that it stands in, as in `CleanLine.original`."""
+        """The last row without the string that it stands in, as in `UnwrappedLine.original`."""
         self.assembler = self._assembler_for("")
         """Assembler of the last row."""
         self._grids = GridCollector()
@@ -230,7 +235,7 @@ class _TextReader:
             self.wrapper = wrapper
         self._last_wrapper_pattern = pattern
 
-    def _read_unwrapped_line(self, number: int, line: CleanLine, *, is_cut: bool) -> Iterator[Event]:
+    def _read_unwrapped_line(self, number: int, line: UnwrappedLine, *, is_cut: bool) -> Iterator[Event]:
         """Processes a line without its wrapper."""
         body = cleaning.without_markdown_marks(line.text)
         if self._grids.is_html(line.original):
@@ -399,7 +404,7 @@ class _TextReader:
                 grid = CellGrid(grid.first_line, [*self._grid_header, *grid.rows])
             elif not begins_with_size(grid):
                 self._grid_header = header or grid.rows[-MAX_HEADER_ROWS:]
-            yield from read_grid(grid, self._context, self._claims)
+            yield from read_published_tables(grid, self._context, self._claims)
             return
         self._unwrapper.learn(text for _, text in lines)
         for number, text in lines:

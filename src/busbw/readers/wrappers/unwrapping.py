@@ -38,7 +38,7 @@ _MIN_SUFFIX_LINES = 3
 """Minimum number of different lines that show a suffix."""
 
 
-class CleanLine(NamedTuple):
+class UnwrappedLine(NamedTuple):
     """A line without wrappers."""
 
     text: str
@@ -64,7 +64,7 @@ class _Part(NamedTuple):
     continues: bool = False
     """True if the line follows another one in the same string or line, so that it has the same prefix."""
     is_open: bool = False
-    """As in `CleanLine`."""
+    """As in `UnwrappedLine`."""
 
 
 class Unwrapper:
@@ -108,7 +108,7 @@ class Unwrapper:
         self._surroundings.observe(part.surroundings, located.anchor)
         self._prefixes.observe(located.prefix, located.anchor)
 
-    def unwrap(self, line: str, look_ahead: Callable[[], Iterable[str]]) -> Iterator[CleanLine]:
+    def unwrap(self, line: str, look_ahead: Callable[[], Iterable[str]]) -> Iterator[UnwrappedLine]:
         """Yields the lines of the log within one line of the file. Blank ones are left out.
 
         Args:
@@ -130,7 +130,7 @@ class Unwrapper:
                 body, is_closed = body.rstrip().removesuffix(self._suffix), True
             writer = self._surroundings.writer(part.surroundings) + writer
             is_closed |= part.is_closed
-            yield CleanLine(body, writer, part.text if part.is_inner else line, is_closed, is_open=part.is_open)
+            yield UnwrappedLine(body, writer, part.text if part.is_inner else line, is_closed, is_open=part.is_open)
 
     def _without_prefix(self, text: str, located: "_LocatedLine | None") -> tuple[str, str, bool]:
         """Returns the text after its prefix, the writer, and true if a part of the wrapper follows the text."""

@@ -70,8 +70,8 @@ def test_parts_of_a_stored_log() -> None:
         stored[len(tables)]
 
 
-def test_tables_of_many_blocks_are_read_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_tables, "_BLOCK_BYTES", 5000)
+def test_tables_of_many_extents_are_read_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_tables, "_EXTENT_BYTES", 5000)
     path = tmp_path / "log.txt"
     path.write_text("".join(HEAD + COLUMNS + ROW * number for number in range(1, 41)))
     log, in_memory = in_file(path), readers.read(path)
@@ -126,7 +126,7 @@ def test_a_table_is_stored_compactly_if_all_its_rows_are_plain(change: str, is_p
 
 def test_a_long_table_has_plain_and_other_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "CHUNK_ROWS", 10)
-    monkeypatch.setattr(text_logs, "_MAX_BLOCK_ROWS", 5)
+    monkeypatch.setattr(text_logs, "_MAX_UNIFORM_ROWS", 5)
     monkeypatch.setattr(stored_tables, "_MAX_ROWS", 20)
     path = tmp_path / "log.txt"
     not_checked = ROW.replace(" 0\n", " N/A\n")

@@ -1,4 +1,4 @@
-"""The fast parser of row blocks and the full parser read every log alike."""
+"""The fast parser of uniform rows and the full parser read every log alike."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -40,7 +40,7 @@ NOISE = (
 
 
 FAST_ROWS = (TableAssembler, "accepts_split_rows", False)
-BLOCKS = (text_logs, "parse_block", lambda *_: None)
+UNIFORM_ROWS = (text_logs, "parse_uniform_rows", lambda *_: None)
 
 
 def read_lines(lines: Iterable[str], max_items_in_memory: int = 1000) -> Log:
@@ -120,10 +120,10 @@ def test_rows_with_defects_are_read_alike(rows: list[str], defects: list[tuple[i
         row = rows[number % len(rows)]
         rows[number % len(rows)] = row[:position] + defect + row[position:]
     lines = [f"{line}\n" for line in [*HEAD.splitlines(), *rows, "# Avg bus bandwidth    : 1"]]
-    assert_read_alike(lines, disabled=BLOCKS)
+    assert_read_alike(lines, disabled=UNIFORM_ROWS)
 
 
-def test_a_wrong_row_leaves_the_others_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_row_leaves_the_others_to_the_fast_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [plain_row(1 << power) for power in range(12, 27)]
     rows[7] = rows[7].replace(" 20.00 ", " 21.00 ")
     full_rows: list[int] = []

@@ -1,8 +1,8 @@
-"""Fast parser for blocks of the most frequent rows: both placements checked and right, bandwidths with two decimals.
+"""Fast parser for uniform rows: both placements checked and right, bandwidths with two decimals.
 
-It reads all rows of a block at once. A block is accepted only if the figures of all rows agree within their rounding,
-by bounds that are stricter than those of arithmetic.py. The full parser (layouts.py) handles all other rows. Both give
-equal results.
+This is the most frequent form. The parser reads consecutive rows at once and accepts them only if the figures of all
+rows agree within their rounding, by bounds that are stricter than those of arithmetic.py. The full parser (layouts.py)
+handles all other rows. Both give equal results.
 """
 
 import re
@@ -15,7 +15,7 @@ from busbw.readers.tables.plain_rows import FigureColumns, PlainColumns
 from busbw.readers.tables.quantities import DTYPES, REDOPS
 
 ROW_ENDS = (" 0\n", " 0\r\n")
-"""Ends of a line that may be such a row: no wrong element in place."""
+"""Ends of a line that may be a uniform row: no wrong element in place."""
 _GAP = r"[ \t]+"
 _TIME = r"(\d{1,15}(\.\d\d?)?)"
 _BANDWIDTH = r"(\d{1,15}\.\d\d)"
@@ -33,8 +33,8 @@ _MIN_TIME_US = 1.0
 """Below this time, rounding is a large part of the value."""
 
 
-class PlacementBlock(Struct, frozen=True, gc=False):
-    """Figures of one placement, with the maximum rounding errors of the times."""
+class UniformFigures(Struct, frozen=True, gc=False):
+    """Figures of one placement by row, with the maximum rounding errors of the times."""
 
     figures: FigureColumns
     time_half_steps_us: list[float]
@@ -70,8 +70,8 @@ class PlacementBlock(Struct, frozen=True, gc=False):
         return True
 
 
-class RowBlock(Struct, frozen=True, gc=False):
-    """Rows in the form of the fast parser, before inference.py has determined the facts of their table."""
+class UniformRows(Struct, frozen=True, gc=False):
+    """Consecutive uniform rows, before inference.py has determined the facts of their table."""
 
     lines: list[int]
     texts: list[str]
@@ -83,8 +83,8 @@ class RowBlock(Struct, frozen=True, gc=False):
     dtypes: list[str]
     redops: list[str | None]
     roots: list[int | None]
-    out_of_place: PlacementBlock
-    in_place: PlacementBlock
+    out_of_place: UniformFigures
+    in_place: UniformFigures
     busbw_texts: tuple[str, ...]
     """Printed busbw out of place."""
 
@@ -106,12 +106,12 @@ class RowBlock(Struct, frozen=True, gc=False):
             self.in_place.figures,
         )
 
-    def halves(self) -> "list[RowBlock]":
-        """Returns the first and the second half of the rows as blocks."""
+    def halves(self) -> "list[UniformRows]":
+        """Returns the first and the second half of the rows."""
         middle = len(self.lines) // 2
         parts = slice(middle), slice(middle, None)
-        first, second = (parse_block(self.lines[part], self.texts[part], self.prefix) for part in parts)
-        # Each row of a block has the form of a block, so both halves parse.
+        first, second = (parse_uniform_rows(self.lines[part], self.texts[part], self.prefix) for part in parts)
+        # Each row is uniform, so both halves parse.
         assert first is not None
         assert second is not None
         return [first, second]
@@ -142,8 +142,8 @@ def _split_placement(words: list[str]) -> PlacementText:
     return PlacementText(time, algbw, busbw, wrong)
 
 
-def parse_block(lines: list[int], texts: list[str], prefix: str) -> RowBlock | None:
-    """Parses consecutive rows. Returns None if one of them has not the form of the fast parser.
+def parse_uniform_rows(lines: list[int], texts: list[str], prefix: str) -> UniformRows | None:
+    """Parses consecutive rows. Returns None if one of them is not uniform.
 
     Args:
         lines: Line numbers.
@@ -154,7 +154,7 @@ def parse_block(lines: list[int], texts: list[str], prefix: str) -> RowBlock | N
     if len(rows) != len(texts):
         return None
     sizes, counts, dtypes, redops, roots, *placements = zip(*rows, strict=True)
-    return RowBlock(
+    return UniformRows(
         lines,
         texts,
         prefix,
@@ -171,6 +171,6 @@ def parse_block(lines: list[int], texts: list[str], prefix: str) -> RowBlock | N
 
 def _make_placement(
     times: Iterable[str], decimals: Iterable[str], algbws: Iterable[str], busbws: Iterable[str]
-) -> PlacementBlock:
+) -> UniformFigures:
     figures = FigureColumns(list(map(float, times)), list(map(float, algbws)), list(map(float, busbws)))
-    return PlacementBlock(figures, [_TIME_HALF_STEPS_US[len(text)] for text in decimals])
+    return UniformFigures(figures, [_TIME_HALF_STEPS_US[len(text)] for text in decimals])
