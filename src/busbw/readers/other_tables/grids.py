@@ -1,6 +1,6 @@
 """Collects Markdown and HTML tables of a document, line by line, as rows of cells.
 
-text_logs.py passes each line for which `accepts` is true, and calls `finish` at the first other line.
+line_reader.py passes each line for which `accepts` is true, and calls `finish` at the first other line.
 """
 
 import html

@@ -1,6 +1,6 @@
 """Reads reports of Habana's hccl_demo in a text log: a line with the operation, followed by two bandwidths.
 
-hccl_demo calls algbw "Algo Bandwidth" and busbw "NW Bandwidth". text_logs.py passes each line that may
+hccl_demo calls algbw "Algo Bandwidth" and busbw "NW Bandwidth". clean_line_reader.py passes each line that may
 belong to a report.
 """
 

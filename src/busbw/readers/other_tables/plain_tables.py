@@ -1,6 +1,6 @@
 """Reads plain tables in text: a line that names columns, such as "size time algbw busbw", and a line per size.
 
-nccl-tests' own tables, which have a count column, are read by tables/assembly.py. text_logs.py passes each
+nccl-tests' own tables, which have a count column, are read by tables/assembly.py. clean_line_reader.py passes each
 line that may belong to a plain table.
 """
 

@@ -1,6 +1,6 @@
 """Reads published tables: one size per line, with bandwidths or latencies of one or more variants.
 
-text_logs.py passes the cells. The header determines the metric of a column: time, algbw, busbw or speed-up. A
+line_reader.py passes the cells. The header determines the metric of a column: time, algbw, busbw or speed-up. A
 bandwidth column with an unclear header is left out and named in a warning. A missing time, algbw or busbw is derived
 and listed in `Figure.derived`. Printed speed-ups are recomputed (speedups.py).
 """

@@ -1,4 +1,4 @@
-"""Assembles lines into tables: header, device list, rows, footer. text_logs.py has one assembler per process.
+"""Assembles lines into tables: header, device list, rows, footer. clean_line_reader.py has one assembler per process.
 
 The rows of a table are interpreted together when the table ends (inference.py). A long table is interpreted in chunks.
 A row may be broken over several lines: its beginning waits until a later line completes it.

@@ -20,7 +20,7 @@ from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import TableChunk
 from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
 from busbw.readers.tables.stored_tables import StoredTables
-from busbw.readers.text import text_logs
+from busbw.readers.text import uniform_row_reader
 from busbw.terminal import log_lines
 
 GOLDEN = Path(__file__).parents[3] / "golden"
@@ -126,7 +126,7 @@ def test_a_table_is_stored_compactly_if_all_its_rows_are_plain(change: str, is_p
 
 def test_a_long_table_has_plain_and_other_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "CHUNK_ROWS", 10)
-    monkeypatch.setattr(text_logs, "_MAX_UNIFORM_ROWS", 5)
+    monkeypatch.setattr(uniform_row_reader, "_MAX_ROWS", 5)
     monkeypatch.setattr(stored_tables, "_MAX_ROWS", 20)
     path = tmp_path / "log.txt"
     not_checked = ROW.replace(" 0\n", " N/A\n")

@@ -15,7 +15,7 @@ from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.events import UserClaims
 from busbw.readers.tables.inference import TableInference
 from busbw.readers.tables.layouts import RawRow
-from busbw.readers.text import text_logs
+from busbw.readers.text import text_logs, uniform_row_reader
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 LOGS = sorted(path for path in GOLDEN.rglob("*.txt") if path.is_file())
@@ -40,7 +40,7 @@ NOISE = (
 
 
 FAST_ROWS = (TableAssembler, "accepts_split_rows", False)
-UNIFORM_ROWS = (text_logs, "parse_uniform_rows", lambda *_: None)
+UNIFORM_ROWS = (uniform_row_reader, "parse_uniform_rows", lambda *_: None)
 
 
 def read_lines(lines: Iterable[str], max_items_in_memory: int = 1000) -> Log:

@@ -12,7 +12,7 @@ from busbw import readers
 from busbw.logs import Log
 from busbw.readers.tables import unrelated_lines
 from busbw.readers.tables.events import UserClaims
-from busbw.readers.text import text_logs
+from busbw.readers.text import clean_line_reader, text_logs
 from busbw.readers.wrappers import unwrapping
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
@@ -65,7 +65,7 @@ def assert_read_alike(lines: Sequence[str], wrapper: str) -> None:
     data = WRAPPERS[wrapper](lines).encode()
     log = read(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_logs, "is_unrelated", lambda *_: False)
+        patch.setattr(clean_line_reader, "is_unrelated", lambda *_: False)
         patch.setattr(unwrapping, "_has_only_prefix", lambda _: False)
         assert log == read(data)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.readers.tables.events import UserClaims
-from busbw.readers.text import text_logs
+from busbw.readers.text import line_reader, text_logs
 from busbw.readers.wrappers.row_wrapper import RowWrapper, find_row_wrapper
 from busbw.readers.wrappers.unwrapping import Unwrapper
 
@@ -34,7 +34,7 @@ def read_lines(lines: Iterable[str]) -> Any:
 
 def read_without_short_way(lines: Iterable[str]) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_logs, "find_row_wrapper", lambda *_: None)
+        patch.setattr(line_reader, "find_row_wrapper", lambda *_: None)
         return read_lines(lines)
 
 
@@ -104,7 +104,7 @@ def test_a_wrapper_that_differs_in_each_line_is_not_compiled(monkeypatch: pytest
         found.extend([wrapper] if wrapper else [])
         return wrapper
 
-    monkeypatch.setattr(text_logs, "find_row_wrapper", find_and_keep)
+    monkeypatch.setattr(line_reader, "find_row_wrapper", find_and_keep)
     entries = [{"ts": 1700000000.25 + number, "log": line} for number, line in enumerate(LOG * 2)]
     log = read_lines(json.dumps(entry) + "\n" for entry in entries)
     assert len(log.rows) == 2 * 31
