@@ -1,8 +1,8 @@
 """ADD A READER HERE: logs of this and other tools become tables of rows.
 
-A reader is one module with two functions. `recognizes(beginning)` checks the beginning of a file.
-`stream(source, claims)` yields tables, refused rows and notes one by one (events.py), so that a log of any length is
-read in bounded memory. A reader accepts only rows that it can interpret reliably and reports every row that it refuses.
+A reader is one module of `documents` or `text` with two functions. `recognizes(beginning)` checks the beginning of a
+file. `stream(source, claims)` yields tables, refused rows and notes one by one (events.py), so that a log of any length
+is read in bounded memory. A reader accepts only rows that it can interpret reliably, and reports every refused row.
 """
 
 from collections.abc import Iterator

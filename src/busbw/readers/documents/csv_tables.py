@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from busbw.logs import Placement
-from busbw.readers.documents.flat import FlatRow, FlatTableBuilder
+from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.headers import TableFacts
@@ -34,7 +34,7 @@ _OTHER_COLUMNS = {
     "root": ("root",),
     "cycle": ("numcycle", "cycle"),
 }
-"""Column names of the other fields of `FlatRow`."""
+"""Column names of the other fields of `RowFields`."""
 
 
 def recognizes(beginning: str) -> bool:
@@ -71,7 +71,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     lines = _decode_lines(source.lines())
     header = _column_names(next(lines, ""))
     is_aws = any(name.startswith("oop_") for name in header)
-    tables = FlatTableBuilder(_name_format(header, is_aws), TableFacts(), claims, source.name)
+    tables = TableBuilder(_name_format(header, is_aws), TableFacts(), claims, source.name)
     for line_number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
@@ -80,7 +80,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         except csv.Error:
             cells = []
         values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        yield from tables.add(make_flat_row(line_number, line.strip(), values, is_aws))
+        yield from tables.add(make_row_fields(line_number, line.strip(), values, is_aws))
     yield from tables.end_table()
 
 
@@ -96,12 +96,12 @@ def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
         yield line.decode("utf-8", errors="replace").replace("\0", "")
 
 
-def make_flat_row(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> FlatRow:
+def make_row_fields(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> RowFields:
     """Returns the row of a line. `values` has the cells by column name."""
     other_values = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
     ranks = _first_value(values, ("ranks",)) or _first_value(values, ("gpus",))
     prefixes: dict[Placement, str] = _AWS_PREFIXES if is_aws else {_parse_placement(values): ""}
-    return FlatRow(
+    return RowFields(
         line=line_number,
         format_text=lambda _placement: line,
         size=_first_value(values, SIZE_COLUMNS),

@@ -17,8 +17,8 @@ import msgspec
 from busbw.errors import UsageError
 from busbw.logs import Placement, Refusal
 from busbw.readers.documents import nccl_tests_json, tolerant_json
-from busbw.readers.documents.flat import FlatRow, FlatTableBuilder
 from busbw.readers.documents.json_rows import JsonRows
+from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, UserClaims
 from busbw.readers.tables.headers import TableFacts
@@ -124,7 +124,7 @@ def _figure_texts(row: dict[str, Any], keys: tuple[str, ...]) -> PlacementText:
 
 def _read_rccl_tests(rows: Iterable[tuple[int, Any]], source: str, claims: UserClaims) -> Iterator[Event]:
     """Reads rccl-tests' objects, each with its line number. Each is one placement of one row."""
-    tables = FlatTableBuilder("rccl-tests JSON", TableFacts(), claims, source)
+    tables = TableBuilder("rccl-tests JSON", TableFacts(), claims, source)
     for line, row in rows:
         if not isinstance(row, dict) or tolerant_json.CUT in row or "size" not in row:
             yield Refusal(line=line, text=str(row)[:300], reason="the row is incomplete")
@@ -132,7 +132,7 @@ def _read_rccl_tests(rows: Iterable[tuple[int, Any]], source: str, claims: UserC
         placement: Placement = "in_place" if _printed_text(row.get("inPlace")) in ("1", "True") else "out_of_place"
         ranks = row.get("ranks", row.get("gpus"))
         yield from tables.add(
-            FlatRow(
+            RowFields(
                 line=line,
                 format_text=partial(_json_text, row),
                 size=_printed_text(row["size"]),
@@ -153,13 +153,13 @@ def _read_ubx_bench(
     """Reads ubx_bench's rows, each with its backend and its line number."""
     ranks = document.get("nranks")
     for backend, rows_of_backend in groupby(rows, key=itemgetter(0)):
-        tables = FlatTableBuilder("ubx_bench JSON", TableFacts(), claims, source)
+        tables = TableBuilder("ubx_bench JSON", TableFacts(), claims, source)
         for _, line, row in rows_of_backend:
             if not isinstance(row, dict) or tolerant_json.CUT in row:
                 yield Refusal(line=line, text=str(row)[:300], reason="the row is incomplete")
                 continue
             yield from tables.add(
-                FlatRow(
+                RowFields(
                     line=line,
                     format_text=partial(_json_text, row),
                     size=_printed_text(row.get("size_bytes")),
@@ -177,13 +177,13 @@ def _read_ubx_bench(
 
 def _read_predecessor(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
     """Reads nccl-tests' format before 3: one object per size, with oop_ and ip_ figures."""
-    tables = FlatTableBuilder("nccl-tests JSON, before format 3", TableFacts(), claims, source)
+    tables = TableBuilder("nccl-tests JSON, before format 3", TableFacts(), claims, source)
     for size, row in _find_rows_with_size(document):
         if tolerant_json.CUT in row:
             yield Refusal(line=1, text=str(row)[:300], reason="the row is incomplete")
             continue
         yield from tables.add(
-            FlatRow(
+            RowFields(
                 line=1,
                 format_text=partial(_json_text, row),
                 size=size,

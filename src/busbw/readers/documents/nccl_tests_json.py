@@ -12,7 +12,7 @@ import msgspec
 from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Refusal
 from busbw.readers.documents import tolerant_json
-from busbw.readers.documents.flat import FlatRow, FlatTableBuilder
+from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.headers import MAX_RANKS, TableFacts, library_text
@@ -60,17 +60,17 @@ def stream(
     remaining_rows = iter(rows)
     first_rows = list(islice(remaining_rows, 1))
     has_time = not (first_rows and _has_cpu_time(first_rows[0][1]))
-    tables = FlatTableBuilder("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
+    tables = TableBuilder("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
     is_cut = tolerant_json.CUT in document or "end_time" not in document
     early_end_reason = _early_end_reason(document)
     for line, row in chain(first_rows, remaining_rows):
         if not isinstance(row, dict) or tolerant_json.CUT in row:
             yield Refusal(line=line, text=str(row)[:300], reason="the row is cut: the run was killed while it wrote")
             continue
-        flat = _make_flat_row(line, row)
-        if not flat.figure_texts:
+        fields = _make_row_fields(line, row)
+        if not fields.figure_texts:
             yield Refusal(line=line, text=str(row)[:300], reason="the row has no figures")
-        for event in tables.add(flat):
+        for event in tables.add(fields):
             yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
     for event in tables.end_table():
         yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
@@ -180,12 +180,12 @@ def _parse_environment(document: dict[str, Any]) -> dict[str, str]:
     return {key: value.replace("\\/", "/") for key, _, value in pairs if _SAFE_VARIABLES.match(key)}
 
 
-def _make_flat_row(line: int, row: dict[str, Any]) -> FlatRow:
+def _make_row_fields(line: int, row: dict[str, Any]) -> RowFields:
     figures_by_placement: dict[Placement, dict[str, Any]] = {
         placement: figures for placement in BOTH if isinstance(figures := row.get(placement), dict)
     }
     count, group = row.get("count"), row.get("group", 0)
-    return FlatRow(
+    return RowFields(
         line=line,
         # Only these fields, because the samples of the row need much memory.
         format_text=partial(

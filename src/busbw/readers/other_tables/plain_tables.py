@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from busbw.logs import Refusal
 from busbw.readers.documents import csv_tables
-from busbw.readers.documents.flat import FlatTableBuilder
+from busbw.readers.documents.table_builder import TableBuilder
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.headers import TableFacts, is_column_header, split_header, time_unit
@@ -41,7 +41,7 @@ class PlainTable:
         facts = TableFacts(columns=ColumnLayout(has_type=False, unit=time_unit(split_header(header))), has_header=True)
         context.apply_to(facts)
         self._names = names
-        self._tables = FlatTableBuilder("plain table", facts, claims, source)
+        self._tables = TableBuilder("plain table", facts, claims, source)
 
     def is_row(self, words: list[str]) -> bool:
         """True if the words begin with a size or are as many as the columns, and half of the others are figures."""
@@ -60,7 +60,7 @@ class PlainTable:
         size_name = next(name for name in self._names if name in csv_tables.SIZE_COLUMNS)
         size = _parse_any_size(values[size_name])
         values[size_name] = values[size_name] if size is None else str(size)
-        yield from self._tables.add(csv_tables.make_flat_row(line, text.strip(), values, is_aws=False))
+        yield from self._tables.add(csv_tables.make_row_fields(line, text.strip(), values, is_aws=False))
 
     def end(self) -> Iterator[Event]:
         """Yields the rest of the table."""

@@ -1,6 +1,7 @@
 """Infers a table's time unit, factor, collective and ranks by arithmetic, and refuses rows that contradict them.
 
-The factor is busbw / algbw, which all rows of a table share. assembly.py and flat.py pass the rows of each table.
+The factor is busbw / algbw, which all rows of a table share. assembly.py and table_builder.py pass the rows of
+each table.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

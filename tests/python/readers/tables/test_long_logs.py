@@ -157,14 +157,14 @@ from pathlib import Path
 from busbw import readers
 from busbw.exporters import EXPORTERS
 from busbw.judge.series import series_of_table
-from busbw.readers.documents import flat
+from busbw.readers.documents import table_builder
 from busbw.readers.tables import assembly, stored_tables
 class Nowhere(io.RawIOBase):
     def writable(self): return True
     def write(self, data): return len(data)
 path, task = Path(sys.argv[1]), sys.argv[2]
 stored_tables._MAX_ROWS = 100
-assembly.CHUNK_ROWS = flat.CHUNK_ROWS = 1000
+assembly.CHUNK_ROWS = table_builder.CHUNK_ROWS = 1000
 log = readers.collect(str(path), readers.stream(path), max_items_in_memory=1000)
 if task == "series":
     count = sum(len(series_of_table(table)) for table in log.tables)

@@ -1,7 +1,6 @@
-"""Builds tables from formats with named fields: JSON and CSV. Their readers pass one `FlatRow` per object or line.
+"""Builds tables from formats with named fields: JSON and CSV. Their readers pass one `RowFields` per object or line.
 
-The figures of a `FlatRow` stay text, so that they pass the same arithmetic checks as those of printed tables
-(inference.py).
+The figures stay text, so that they pass the same arithmetic checks as those of printed tables (inference.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -21,8 +20,8 @@ from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value
 _MISSING = PlacementText("N/A", "N/A", "N/A", "N/A")
 
 
-class FlatRow(msgspec.Struct, kw_only=True, frozen=True, gc=False):
-    """Fields of one row, as text. A format may give each placement of a row an object or line of its own."""
+class RowFields(msgspec.Struct, kw_only=True, frozen=True, gc=False):
+    """Fields of one row, as text. In some formats, each placement of a row has its own object or line."""
 
     line: int
     format_text: Callable[[Placement], str]
@@ -55,7 +54,7 @@ class FlatRow(msgspec.Struct, kw_only=True, frozen=True, gc=False):
         """Values that both placements of one row share."""
         return (*self.table_key, self.size, self.elements, self.dtype, self.redop, self.root, self.cycle, self.group)
 
-    def is_continued_by(self, other: "FlatRow") -> bool:
+    def is_continued_by(self, other: "RowFields") -> bool:
         """True if the next object or line has the other placement of this row."""
         return self.figure_texts.keys().isdisjoint(other.figure_texts) and self.key == other.key
 
@@ -64,7 +63,7 @@ class FlatRow(msgspec.Struct, kw_only=True, frozen=True, gc=False):
         return Refusal(line=self.line, text=self.format_text(placement)[:300], reason=reason)
 
 
-class FlatTableBuilder:
+class TableBuilder:
     """Combines rows into tables.
 
     Args:
@@ -85,10 +84,10 @@ class FlatTableBuilder:
         self._table_key: tuple[object, ...] | None = None
         self._inference: TableInference | None = None
         self._first_line = 0
-        self._rows: list[FlatRow] = []
+        self._rows: list[RowFields] = []
         facts.columns = facts.columns._replace(has_cpu_time=not has_time)
 
-    def add(self, row: FlatRow) -> Iterator[Event]:
+    def add(self, row: RowFields) -> Iterator[Event]:
         """Adds the next object or line in file order. Yields finished chunks and refusals."""
         reasons = {placement: _reject_reason(row, texts) for placement, texts in row.figure_texts.items()}
         if any(reasons.values()):
@@ -115,8 +114,8 @@ class FlatTableBuilder:
         self._inference = None
 
     def _yield_chunk(self, *, is_last: bool) -> Iterator[Event]:
-        flat_rows, self._rows = self._rows, []
-        first = flat_rows[0]
+        all_fields, self._rows = self._rows, []
+        first = all_fields[0]
         facts = self._facts
         if self._inference is None:
             facts.first_line = self._first_line
@@ -126,14 +125,16 @@ class FlatTableBuilder:
             if first.ranks:
                 facts.claimed_gpus = first.ranks
                 facts.claimed_by = "the file"
-            has_placements = any(flat.figure_texts.keys() != {"unstated"} for flat in flat_rows)
+            has_placements = any(fields.figure_texts.keys() != {"unstated"} for fields in all_fields)
             facts.columns = facts.columns._replace(placements=BOTH if has_placements else ("unstated",))
             self._inference = TableInference(facts, self._claims.collective, self._source)
-        # The index takes the place of the line number, so that each result finds its `FlatRow` again.
-        rows, refused = self._inference.infer_rows([_make_raw_row(index, flat) for index, flat in enumerate(flat_rows)])
+        # The index takes the place of the line number, so that each result finds its `RowFields` again.
+        rows, refused = self._inference.infer_rows(
+            [_make_raw_row(index, fields) for index, fields in enumerate(all_fields)]
+        )
         for refusal in refused:
-            flat = flat_rows[refusal.line]
-            yield flat.refuse(next(iter(flat.figure_texts)), refusal.reason)
+            fields = all_fields[refusal.line]
+            yield fields.refuse(next(iter(fields.figure_texts)), refusal.reason)
         identity = self._inference.identity
         rows_of_table = join_rows(rows, identity.collective, identity.ranks)
         yield TableChunk(
@@ -148,7 +149,7 @@ class FlatTableBuilder:
                 ranks=identity.ranks,
                 rank_list=tuple(facts.ranks),
                 settings=facts.settings,
-                rows=tuple(_with_extra_fields(row, flat_rows[row.line]) for row in rows_of_table),
+                rows=tuple(_with_extra_fields(row, all_fields[row.line]) for row in rows_of_table),
                 claimed_average_busbw_gbps=float(facts.average) if facts.average else None,
                 claimed_out_of_bounds=facts.out_of_bounds,
                 warnings=tuple(facts.warnings) + tuple(self._inference.closing_warnings() if is_last else ()),
@@ -157,7 +158,7 @@ class FlatTableBuilder:
         )
 
 
-def _reject_reason(row: FlatRow, texts: PlacementText) -> str:
+def _reject_reason(row: RowFields, texts: PlacementText) -> str:
     """Returns why a field of one placement is invalid. Empty if all are valid."""
     if not row.size.isdecimal() or len(row.size) > 18:
         return f'"{row.size[:40]}" is not a size'
@@ -171,7 +172,7 @@ def _reject_reason(row: FlatRow, texts: PlacementText) -> str:
     return ""
 
 
-def _without_placements(row: FlatRow, reasons: dict[Placement, str]) -> FlatRow:
+def _without_placements(row: RowFields, reasons: dict[Placement, str]) -> RowFields:
     """Returns the row without the placements that have a reason for their refusal."""
     valid_texts = {placement: texts for placement, texts in row.figure_texts.items() if not reasons[placement]}
     valid_fields = {
@@ -180,7 +181,7 @@ def _without_placements(row: FlatRow, reasons: dict[Placement, str]) -> FlatRow:
     return msgspec.structs.replace(row, figure_texts=valid_texts, extra_figure_fields=valid_fields)
 
 
-def _join_placements(row: FlatRow, other: FlatRow) -> FlatRow:
+def _join_placements(row: RowFields, other: RowFields) -> RowFields:
     """Returns the row with the placements of both."""
     return msgspec.structs.replace(
         row,
@@ -189,39 +190,39 @@ def _join_placements(row: FlatRow, other: FlatRow) -> FlatRow:
     )
 
 
-def _make_raw_row(index: int, flat: FlatRow) -> RawRow:
-    texts = flat.figure_texts
+def _make_raw_row(index: int, fields: RowFields) -> RawRow:
+    texts = fields.figure_texts
     placement_texts: tuple[PlacementText, ...]
     if "unstated" in texts:
         placement_texts = (texts["unstated"],)
     else:
         placement_texts = tuple(texts.get(placement, _MISSING) for placement in BOTH)
-    root = int(flat.root) if flat.root and len(flat.root) < 10 else -1
+    root = int(fields.root) if fields.root and len(fields.root) < 10 else -1
     return RawRow(
         line=index,
-        text="",  # a message on the row has the text of its `FlatRow`
-        size=int(flat.size),
-        elements=int(flat.elements or 0),
-        dtype=DTYPES.get(flat.dtype),
-        redop=flat.redop if flat.redop in REDOPS and flat.redop != "none" else None,
+        text="",  # a message on the row has the text of its `RowFields`
+        size=int(fields.size),
+        elements=int(fields.elements or 0),
+        dtype=DTYPES.get(fields.dtype),
+        redop=fields.redop if fields.redop in REDOPS and fields.redop != "none" else None,
         root=root if root >= 0 else None,
         placement_texts=placement_texts,
         timestamp=None,
-        group=flat.group,
+        group=fields.group,
     )
 
 
-def _with_extra_fields(row: Row, flat: FlatRow) -> Row:
+def _with_extra_fields(row: Row, fields: RowFields) -> Row:
     """Adds the line, the variant and the additional fields of the figures to a row."""
     figures: dict[Placement, Figure] = dict(row.figures)
-    for placement, extra_fields in flat.extra_figure_fields.items():
+    for placement, extra_fields in fields.extra_figure_fields.items():
         if placement in figures:
             figures[placement] = msgspec.structs.replace(figures[placement], **extra_fields)
     return msgspec.structs.replace(
         row,
-        line=flat.line,
+        line=fields.line,
         figures=figures,
-        variant=flat.variant,
-        count=int(flat.elements) if flat.elements else None,
-        cycle=int(flat.cycle) if flat.cycle.isdecimal() and flat.cycle != "0" else row.cycle,
+        variant=fields.variant,
+        count=int(fields.elements) if fields.elements else None,
+        cycle=int(fields.cycle) if fields.cycle.isdecimal() and fields.cycle != "0" else row.cycle,
     )
