@@ -18,7 +18,7 @@ from busbw.errors import BusbwError
 Item = TypeVar("Item")
 Source = TypeVar("Source")
 
-_BLOCK_ITEMS = 1000
+_EXTENT_ITEMS = 1000
 """Number of items that are written together."""
 _MAX_BYTES_IN_MEMORY = 1 << 20
 """Maximum length of a temporary file that needs no folder."""
@@ -26,8 +26,8 @@ _COMPRESSION_LEVEL = 1
 """The fastest. Names of fields, which every item repeats, become short with any level."""
 
 
-class Block(NamedTuple):
-    """Place of consecutive items in an `ItemFile`."""
+class Extent(NamedTuple):
+    """Place of items in an `ItemFile` that were written together."""
 
     offset: int
     length: int
@@ -86,8 +86,8 @@ class ItemFile:
     def __init__(self) -> None:
         self._opened_file: IO[bytes] | None = None
 
-    def append(self, items: Sequence[object]) -> Block:
-        """Writes the items as one block.
+    def append(self, items: Sequence[object]) -> Extent:
+        """Writes the items together, and returns their place.
 
         Raises:
             BusbwError: The file cannot be written, for example because the disk is full.
@@ -98,12 +98,12 @@ class ItemFile:
             offset = file.seek(0, os.SEEK_END)
             file.write(data)
             file.flush()
-        return Block(offset, len(data), len(items))
+        return Extent(offset, len(data), len(items))
 
-    def read(self, block: Block) -> bytes:
-        """Returns the encoded list of the items of a block."""
+    def read(self, extent: Extent) -> bytes:
+        """Returns the encoded list of the items of an extent."""
         # Threads and forked processes share the position of the file, so `pread` reads without it.
-        return zlib.decompress(os.pread(self._open().fileno(), block.length, block.offset))
+        return zlib.decompress(os.pread(self._open().fileno(), extent.length, extent.offset))
 
     def _open(self) -> IO[bytes]:
         """Returns the file. It is created at the first call, because a short sequence needs none."""
@@ -115,7 +115,7 @@ class ItemFile:
 
 @cache
 def _list_decoder(item_type: type[Item]) -> msgspec.msgpack.Decoder[list[Item]]:
-    """Returns the decoder for blocks of items. Making a decoder takes as long as decoding a few rows."""
+    """Returns the decoder for the items of an extent. Making a decoder takes as long as decoding a few rows."""
     return msgspec.msgpack.Decoder(list[item_type])  # type: ignore[valid-type]
 
 
@@ -171,41 +171,41 @@ class SequenceOnDemand(LazySequence[Item]):
 class StoredSequence(LazySequence[Item], Generic[Item]):
     """Items in a file. They are appended at first and then only read; each access returns a new copy."""
 
-    def __init__(self, item_type: type[Item], file: ItemFile | None = None, blocks: Iterable[Block] = ()) -> None:
+    def __init__(self, item_type: type[Item], file: ItemFile | None = None, extents: Iterable[Extent] = ()) -> None:
         self._decoder: msgspec.msgpack.Decoder[list[Item]] = _list_decoder(item_type)  # type: ignore[arg-type]
         self._file = file or ItemFile()
-        self._blocks = list(blocks)
-        self._stored_count = sum(block.item_count for block in self._blocks)
+        self._extents = list(extents)
+        self._stored_count = sum(extent.item_count for extent in self._extents)
         self._buffer: list[Item] = []
 
     def extend(self, items: Iterable[Item]) -> None:
         """Appends items."""
         for item in items:
             self._buffer.append(item)
-            if len(self._buffer) == _BLOCK_ITEMS:
+            if len(self._buffer) == _EXTENT_ITEMS:
                 self.flush()
 
-    def flush(self) -> list[Block]:
-        """Writes the items that are still in memory, and returns all blocks."""
+    def flush(self) -> list[Extent]:
+        """Writes the items that are still in memory, and returns the extents of all items."""
         if self._buffer:
-            self._blocks.append(self._file.append(self._buffer))
+            self._extents.append(self._file.append(self._buffer))
             self._stored_count += len(self._buffer)
             self._buffer = []
-        return self._blocks
+        return self._extents
 
     def __len__(self) -> int:
         return self._stored_count + len(self._buffer)
 
     def __iter__(self) -> Iterator[Item]:
-        for block in self._blocks:
-            yield from self._decoder.decode(self._file.read(block))
+        for extent in self._extents:
+            yield from self._decoder.decode(self._file.read(extent))
         yield from self._buffer
 
     def _item(self, position: int) -> Item:
-        for block in self._blocks:
-            if position < block.item_count:
-                return self._decoder.decode(self._file.read(block))[position]
-            position -= block.item_count
+        for extent in self._extents:
+            if position < extent.item_count:
+                return self._decoder.decode(self._file.read(extent))[position]
+            position -= extent.item_count
         return self._buffer[position]
 
 

@@ -13,8 +13,9 @@ import atheris
 
 with atheris.instrument_imports(include=["busbw.readers", "busbw.logs"]):
     from busbw.errors import BusbwError
-    from busbw.readers import READERS, UserClaims, collect, text
-    from busbw.readers.source import LogSource
+    from busbw.readers import READERS, UserClaims, collect
+    from busbw.readers.lines.source import LogSource
+    from busbw.readers.text import text_logs
 
 import msgspec
 
@@ -24,8 +25,8 @@ MAX_BYTES = 20_000
 def read_all(data: bytes) -> None:
     """Reads the data with every reader that recognizes it, and always with the text reader."""
     beginning = data.decode("utf-8", errors="replace")
-    readers = [reader for reader in READERS.values() if reader is not text and reader.recognizes(beginning)]
-    for reader in (*readers, text):
+    readers = [reader for reader in READERS.values() if reader is not text_logs and reader.recognizes(beginning)]
+    for reader in (*readers, text_logs):
         try:
             log = collect("log", reader.stream(LogSource("log", io.BytesIO(data)), UserClaims()))
         except BusbwError:

@@ -21,7 +21,7 @@ from busbw.errors import INTERRUPT_CODES, SIGNALLED, BusbwError, ExitCode
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.processes import ExitStatus, crash_message, rank_lost_if_crashed
 from busbw.logs import Figure
-from busbw.readers import busbw_records
+from busbw.readers.documents import busbw_records
 
 Block: TypeAlias = dict[PointKey, Figure]
 """Result of a block. A point is a size in one placement of one configuration."""

@@ -28,7 +28,7 @@ from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.files import path_text
 from busbw.judge import ReferenceSelection
 from busbw.logs import Log
-from busbw.readers.busbw_records import SearchRecordError
+from busbw.readers.documents.busbw_records import SearchRecordError
 from busbw.recorded_search import read_search, redact_search
 from busbw.report import Page, ReportInput, build, build_trace, render
 from busbw.store import find, read_named_logs

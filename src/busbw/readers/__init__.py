@@ -1,8 +1,8 @@
 """ADD A READER HERE: logs of this and other tools become tables of rows.
 
-A reader is one module with two functions. `recognizes(beginning)` checks the beginning of a file.
-`stream(source, claims)` yields tables, refused rows and notes one by one (events.py), so that a log of any length is
-read in bounded memory. A reader accepts only rows that it can interpret reliably and reports every row that it refuses.
+A reader is one module of `documents` or `text` with two functions. `recognizes(beginning)` checks the beginning of a
+file. `stream(source, claims)` yields tables, refused rows and notes one by one (events.py), so that a log of any length
+is read in bounded memory. A reader accepts only rows that it can interpret reliably, and reports every refused row.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,12 @@ from typing import Protocol
 from busbw.errors import UsageError
 from busbw.files import path_text
 from busbw.logs import Log, Refusal
-from busbw.readers import busbw_records, csv_tables, json_documents, text
-from busbw.readers.source import LogSource, open_source
+from busbw.readers.documents import busbw_records, csv_tables, json_documents
+from busbw.readers.lines.source import LogSource, open_source
 from busbw.readers.tables import plausibility
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
+from busbw.readers.text import text_logs
 
 _NO_CLAIMS = UserClaims()
 
@@ -35,7 +36,7 @@ READERS: dict[str, Reader] = {
     "records": busbw_records,
     "JSON": json_documents,
     "CSV": csv_tables,
-    "text": text,
+    "text": text_logs,
 }
 """Every reader by name, in the order in which `stream` tries them."""
 

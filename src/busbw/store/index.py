@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from busbw import readers
 from busbw.errors import BusbwError
-from busbw.readers.busbw_records import SearchRecordError
+from busbw.readers.documents.busbw_records import SearchRecordError
 from busbw.store.layout import StoreEntry, entries
 from busbw.store.rows import MAX_INTEGER, insert_log
 

@@ -8,7 +8,7 @@ from busbw import readers
 from busbw.errors import BusbwError, UsageError
 from busbw.files import path_text
 from busbw.logs import Log
-from busbw.readers.busbw_records import SearchRecordError
+from busbw.readers.documents.busbw_records import SearchRecordError
 from busbw.store.layout import RECORDS, entries, find
 
 _DOCUMENT_STEMS = frozenset(("readme", "license", "notice", "changelog"))

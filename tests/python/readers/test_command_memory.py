@@ -14,7 +14,7 @@ from busbw.cli.main import main
 from busbw.readers.tables import collection
 import busbw.sequences
 collection.collect.__defaults__ = (1000,)  # rows and tables in memory
-busbw.sequences._BLOCK_ITEMS = 20
+busbw.sequences._EXTENT_ITEMS = 20
 code = main(sys.argv[1:])
 # Unlike ru_maxrss, this peak does not include that of the parent process.
 print(code, *re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text()), file=sys.stderr)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from busbw.errors import BusbwError
 from busbw.logs import Log, Refusal
-from busbw.readers import TableChunk, UserClaims, collect, csv_tables, json_documents
-from busbw.readers.source import LogSource
-from busbw.readers.text import stream_lines
+from busbw.readers import TableChunk, UserClaims, collect
+from busbw.readers.documents import csv_tables, json_documents
+from busbw.readers.lines.source import LogSource
+from busbw.readers.text.text_logs import stream_lines
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 LOGS = [path.read_bytes() for path in sorted((GOLDEN / "seeds").iterdir())]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from busbw import readers
 from busbw.errors import UsageError
-from busbw.readers.source import open_source
+from busbw.readers.lines.source import open_source
 from busbw.store import find
 from busbw.traces.model import Trace
 from busbw.traces.models import list_models, load_model

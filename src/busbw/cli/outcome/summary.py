@@ -18,7 +18,7 @@ from busbw.cli.options.run_destination import print_record_path
 from busbw.cli.outcome.correctness import correctness_sentence
 from busbw.errors import SIGNALLED, ExitCode
 from busbw.logs import Log
-from busbw.readers import busbw_records
+from busbw.readers.documents import busbw_records
 from busbw.records import RecordsError, read
 from busbw.terminal import plot, terminal_width
 from busbw.terminal.stdout_buffer import StdoutBuffer

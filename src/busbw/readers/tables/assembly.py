@@ -1,4 +1,4 @@
-"""Assembles lines into tables: header, device list, rows, footer. text.py has one assembler per writing process.
+"""Assembles lines into tables: header, device list, rows, footer. clean_line_reader.py has one assembler per process.
 
 The rows of a table are interpreted together when the table ends (inference.py). A long table is interpreted in chunks.
 A row may be broken over several lines: its beginning waits until a later line completes it.
@@ -24,8 +24,8 @@ from busbw.readers.tables.layouts import (
 )
 from busbw.readers.tables.plain_rows import join_rows
 from busbw.readers.tables.quantities import DTYPES
-from busbw.readers.tables.row_blocks import RowBlock
 from busbw.readers.tables.split_rows import SplitRow
+from busbw.readers.tables.uniform_rows import UniformRows
 from busbw.units import count_text
 
 _MAX_CONTINUATIONS = 40
@@ -57,8 +57,8 @@ class TableAssembler:
         self._inference: TableInference | None = None
         self._entries: list[Entry] = []
         """Rows that are not interpreted yet."""
-        self._block_rows = 0
-        """Number of rows of the blocks among them."""
+        self._uniform_row_count = 0
+        """Number of uniform rows among them."""
         self._pending: _PartialRow | None = None
         self._has_rows = False
         self._last_row: RawRow | None = None
@@ -110,17 +110,17 @@ class TableAssembler:
         self._last_row = None
         self._has_rows = True
 
-    def add_block(self, block: RowBlock) -> None:
+    def add_uniform_rows(self, rows: UniformRows) -> None:
         """Adds consecutive rows of the fast parser."""
-        self._entries.append(block)
-        self._block_rows += len(block.lines)
+        self._entries.append(rows)
+        self._uniform_row_count += len(rows.lines)
         self._last_row = None
         self._has_rows = True
 
     @property
     def is_full(self) -> bool:
-        """True if enough rows for a chunk are waiting, in blocks or alone."""
-        return max(self._block_rows, len(self._entries)) >= CHUNK_ROWS
+        """True if enough rows for a chunk are waiting, together or alone."""
+        return max(self._uniform_row_count, len(self._entries)) >= CHUNK_ROWS
 
     def yield_chunk(self) -> Iterator[Event]:
         """Yields the rows so far as a chunk of the open table."""
@@ -208,7 +208,7 @@ class TableAssembler:
             return
         if not headers.is_units_line(text) and not (headers.begins_columns(text) and are_descending(entries, facts)):
             return
-        self._entries, self._block_rows, self._has_rows = [], 0, False
+        self._entries, self._uniform_row_count, self._has_rows = [], 0, False
         for row in single_rows(entries):
             yield self.make_refusal(
                 row.line, row.text, "it stands above its header: the log is newest first; sort it by time"
@@ -243,7 +243,7 @@ class TableAssembler:
         if self._facts is not None:
             self._last_columns = self._facts.columns
         self._facts = self._inference = None
-        self._entries, self._block_rows = [], 0
+        self._entries, self._uniform_row_count = [], 0
         self._has_rows = False
 
     def _begin(self, line: int) -> None:
@@ -294,7 +294,7 @@ class TableAssembler:
         assert facts is not None
         self._inference = self._inference or TableInference(facts, self._claims.collective, self._source)
         rows, refused = self._inference.infer_rows(self._entries)
-        self._entries, self._block_rows = [], 0
+        self._entries, self._uniform_row_count = [], 0
         for refusal in refused:
             yield self.make_refusal(refusal.line, refusal.text, refusal.reason)
         warnings = [

@@ -1,6 +1,7 @@
 """Infers a table's time unit, factor, collective and ranks by arithmetic, and refuses rows that contradict them.
 
-The factor is busbw / algbw, which all rows of a table share. assembly.py and flat.py pass the rows of each table.
+The factor is busbw / algbw, which all rows of a table share. assembly.py and table_builder.py pass the rows of
+each table.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,9 +17,9 @@ from busbw.readers.tables.identity import TableIdentity, identify
 from busbw.readers.tables.layouts import NotARowError, RawRow, parse_row
 from busbw.readers.tables.plain_rows import PlainColumns
 from busbw.readers.tables.quantities import NOT_FINITE, half_step, is_number
-from busbw.readers.tables.row_blocks import RowBlock
 from busbw.readers.tables.rows import RowBuilder
 from busbw.readers.tables.split_rows import SplitRow
+from busbw.readers.tables.uniform_rows import UniformRows
 from busbw.units import count_text
 
 _MAX_CONTRADICTING_SHARE = 0.2
@@ -32,8 +33,8 @@ _SAMPLE_ROWS = 2
 
 SingleRow = RawRow | SplitRow
 """A row to interpret, with its line number and its text."""
-Entry = SingleRow | RowBlock
-"""A row or several."""
+Entry = SingleRow | UniformRows
+"""A row, or several uniform ones."""
 _NumberedRow = tuple[RawRow, tuple[PlacementNumbers, ...]]
 """A row with the numbers of each placement."""
 
@@ -106,12 +107,12 @@ class TableInference:
         """Returns the rows that agree with the inferred facts, and the refused ones."""
         rows: list[Row | PlainColumns] = []
         refused: list[Refusal] = []
-        may_be_fast = self._interpretation == Interpretation() and builder.accepts_blocks
+        may_be_fast = self._interpretation == Interpretation() and builder.accepts_uniform_rows
         factor = self._factor.middle if self._factor else None
         remaining = list(reversed(entries))
         while remaining:
             entry = remaining.pop()
-            if isinstance(entry, RowBlock):
+            if isinstance(entry, UniformRows):
                 if may_be_fast and entry.agrees(factor):
                     rows.append(builder.columns(entry))
                 else:  # the full parser decides about the rows that do not agree
@@ -264,7 +265,7 @@ def are_descending(entries: Sequence[Entry], facts: TableFacts) -> bool:
 def single_rows(entries: Iterable[Entry]) -> Iterator[SingleRow]:
     """Yields the rows of all entries one by one."""
     for entry in entries:
-        if isinstance(entry, RowBlock):
+        if isinstance(entry, UniformRows):
             yield from entry.raw_rows()
         else:
             yield entry
@@ -273,7 +274,7 @@ def single_rows(entries: Iterable[Entry]) -> Iterator[SingleRow]:
 def _valid_sizes(entries: Sequence[Entry], facts: TableFacts) -> Iterator[int]:
     """Yields the sizes of the rows that can be parsed."""
     for entry in entries:
-        if isinstance(entry, RowBlock):
+        if isinstance(entry, UniformRows):
             yield from entry.sizes_bytes
             continue
         with suppress(NotARowError):
@@ -287,7 +288,7 @@ def _parse_row(row: SingleRow, facts: TableFacts) -> RawRow:
 
 
 def _count_rows(entry: Entry) -> int:
-    return len(entry.lines) if isinstance(entry, RowBlock) else 1
+    return len(entry.lines) if isinstance(entry, UniformRows) else 1
 
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
@@ -297,11 +298,11 @@ def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
     digit_counts = [len(text.lstrip("0.")) for entry in entries for text in _busbw_texts(entry)]
     by_precision = sorted(range(len(positions)), key=digit_counts.__getitem__, reverse=True)
     selected = [positions[number] for number in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
-    return [entry.raw_row(index) if isinstance(entry, RowBlock) else entry for entry, index in selected]
+    return [entry.raw_row(index) if isinstance(entry, UniformRows) else entry for entry, index in selected]
 
 
 def _busbw_texts(entry: Entry) -> tuple[str, ...]:
     """Returns the printed busbw out of place of each row."""
-    if isinstance(entry, RowBlock):
+    if isinstance(entry, UniformRows):
         return entry.busbw_texts
     return (entry.words[7] if isinstance(entry, SplitRow) else entry.placement_texts[0].busbw,)

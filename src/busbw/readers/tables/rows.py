@@ -12,7 +12,7 @@ from busbw.readers.tables.identity import TableIdentity
 from busbw.readers.tables.layouts import PlacementText, RawRow
 from busbw.readers.tables.plain_rows import PlainColumns
 from busbw.readers.tables.quantities import NO_NUMBER
-from busbw.readers.tables.row_blocks import RowBlock
+from busbw.readers.tables.uniform_rows import UniformRows
 
 _PER_ITERATION = ("min_us", "max_us", "p99_us", "cv_percent")
 
@@ -60,25 +60,25 @@ class RowBuilder:
         return [self._make_row(raw, named, None)]
 
     @property
-    def accepts_blocks(self) -> bool:
+    def accepts_uniform_rows(self) -> bool:
         """True if the fast parser may be used."""
         columns = self._facts.columns
         return columns.is_classic and not self._facts.group_ranks
 
-    def columns(self, block: RowBlock) -> PlainColumns:
-        """Returns the rows of a block as columns."""
-        busbws_by_row = zip(block.out_of_place.figures.busbws_gbps, block.in_place.figures.busbws_gbps, strict=True)
+    def columns(self, rows: UniformRows) -> PlainColumns:
+        """Returns uniform rows as columns."""
+        busbws_by_row = zip(rows.out_of_place.figures.busbws_gbps, rows.in_place.figures.busbws_gbps, strict=True)
         for busbw in chain.from_iterable(busbws_by_row):
             self.busbw_sum += busbw  # unlike sum(), it rounds as for single rows
-        self.busbw_half_steps += 0.01 * len(block.lines)  # two figures with a half step of 0.005
-        self.busbw_count += 2 * len(block.lines)
-        return block.columns(self._next_cycles(block) if self._may_have_passes else [0] * len(block.lines))
+        self.busbw_half_steps += 0.01 * len(rows.lines)  # two figures with a half step of 0.005
+        self.busbw_count += 2 * len(rows.lines)
+        return rows.columns(self._next_cycles(rows) if self._may_have_passes else [0] * len(rows.lines))
 
-    def _next_cycles(self, block: RowBlock) -> list[int]:
-        """Returns the pass of each row of a block."""
-        sizes = block.sizes_bytes
-        roots = [-1 if root is None else root for root in block.roots]
-        configurations = zip(block.dtypes, block.redops, roots, strict=True)
+    def _next_cycles(self, rows: UniformRows) -> list[int]:
+        """Returns the pass of each row."""
+        sizes = rows.sizes_bytes
+        roots = [-1 if root is None else root for root in rows.roots]
+        configurations = zip(rows.dtypes, rows.redops, roots, strict=True)
         if all(map(lt, sizes, sizes[1:])):  # no new pass begins after the first row
             cycle = self._next_cycle(0, sizes[0], next(configurations))
             self._last_size_by_group[0] = sizes[-1]

@@ -14,14 +14,14 @@ import msgspec
 from busbw.logs import Row, Table
 from busbw.readers.tables.events import TableChunk
 from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
-from busbw.sequences import Block, ItemFile, LazySequence, SequenceOnDemand, StoredSequence
+from busbw.sequences import Extent, ItemFile, LazySequence, SequenceOnDemand, StoredSequence
 
 _MAX_ROWS = 20_000
 """Maximum number of rows of a table that become a tuple when they are used."""
-_BLOCK_BYTES = 1 << 16
-"""Length of the encoded tables, with their plain rows, that are written as one block."""
-_BLOCKS_IN_MEMORY = 4
-"""Number of blocks that stay in memory. If several processes wrote the log, tables of adjacent blocks take turns."""
+_EXTENT_BYTES = 1 << 16
+"""Length of the encoded tables, with their plain rows, that are written together."""
+_EXTENTS_IN_MEMORY = 4
+"""Number of extents that stay in memory. If several processes wrote the log, tables of adjacent extents take turns."""
 
 
 class _StoredPlainRows(msgspec.Struct, array_like=True):
@@ -32,20 +32,20 @@ class _StoredPlainRows(msgspec.Struct, array_like=True):
     """Encoded `PlainColumns`. They are decoded when they are needed."""
 
 
-class _RowBlock(msgspec.Struct, array_like=True):
-    """Rows in a block of the file."""
+class _RowExtent(msgspec.Struct, array_like=True):
+    """Place of consecutive rows in the file."""
 
-    block: Block
+    extent: Extent
     row_count: int
     is_plain: bool
-    """True if the only item of the block is `_StoredPlainRows`. False if its items are rows."""
+    """True if the only item there is `_StoredPlainRows`. False if its items are rows."""
 
 
 class _StoredTable(msgspec.Struct, array_like=True):
     table: Table
     """The table without its rows."""
-    row_blocks: list[_RowBlock]
-    """Blocks of the rows. Empty if `plain_rows` has them."""
+    row_extents: list[_RowExtent]
+    """Places of the rows. Empty if `plain_rows` has them."""
     plain_rows: _StoredPlainRows | None
 
 
@@ -65,37 +65,37 @@ def _load_plain_rows(stored: _StoredPlainRows) -> PlainRows:
 class _StoredRows(LazySequence[Row]):
     """Rows of a table in a file. They are appended at first and then only read."""
 
-    def __init__(self, file: ItemFile, blocks: Iterable[_RowBlock] = ()) -> None:
+    def __init__(self, file: ItemFile, extents: Iterable[_RowExtent] = ()) -> None:
         self._file = file
-        self.blocks = list(blocks)
+        self.extents = list(extents)
 
     def extend(self, rows: Sequence[Row]) -> None:
         """Writes rows."""
         if isinstance(rows, PlainRows):
-            block = self._file.append([_store_plain_rows(rows)])
-            self.blocks.append(_RowBlock(block, len(rows), is_plain=True))
+            extent = self._file.append([_store_plain_rows(rows)])
+            self.extents.append(_RowExtent(extent, len(rows), is_plain=True))
             return
         stored = StoredSequence(Row, self._file)
         stored.extend(rows)
-        self.blocks += [_RowBlock(block, block.item_count, is_plain=False) for block in stored.flush()]
+        self.extents += [_RowExtent(extent, extent.item_count, is_plain=False) for extent in stored.flush()]
 
     def __len__(self) -> int:
-        return sum(block.row_count for block in self.blocks)
+        return sum(extent.row_count for extent in self.extents)
 
     def __iter__(self) -> Iterator[Row]:
-        return chain.from_iterable(map(self._read, self.blocks))
+        return chain.from_iterable(map(self._read, self.extents))
 
-    def _read(self, block: _RowBlock) -> Sequence[Row]:
-        if not block.is_plain:
-            return StoredSequence(Row, self._file, [block.block])
-        (stored,) = _PLAIN_ROWS_DECODER.decode(self._file.read(block.block))
+    def _read(self, extent: _RowExtent) -> Sequence[Row]:
+        if not extent.is_plain:
+            return StoredSequence(Row, self._file, [extent.extent])
+        (stored,) = _PLAIN_ROWS_DECODER.decode(self._file.read(extent.extent))
         return _load_plain_rows(stored)
 
     def _item(self, position: int) -> Row:
-        for block in self.blocks:
-            if position < block.row_count:
-                return self._read(block)[position]
-            position -= block.row_count
+        for extent in self.extents:
+            if position < extent.row_count:
+                return self._read(extent)[position]
+            position -= extent.row_count
         raise IndexError(position)
 
 
@@ -113,12 +113,12 @@ class StoredTables(LazySequence[Table]):
         """By position: the first line of each table, and the number of tables that were written before it."""
         self._written_count = 0
         self._unwritten: list[msgspec.Raw] = []
-        """Encoded tables of the next block."""
+        """Encoded tables of the next extent."""
         self._unwritten_bytes = 0
-        self._blocks: list[Block] = []
-        self._block_ends = array("q")
-        """Number of tables up to the end of each block."""
-        self._decoded_blocks: dict[int, list[_StoredTable]] = {}
+        self._extents: list[Extent] = []
+        self._extent_ends = array("q")
+        """Number of tables up to the end of each extent."""
+        self._decoded_extents: dict[int, list[_StoredTable]] = {}
         self._order: array[int] | None = None
 
     def add(self, chunk: TableChunk) -> None:
@@ -138,7 +138,7 @@ class StoredTables(LazySequence[Table]):
         if chunk.is_last:
             self._open_rows.pop(first_line, None)
             self._open_tables.pop(first_line, None)
-            self._write(position, chunk.table, rows.blocks)
+            self._write(position, chunk.table, rows.extents)
         else:
             self._open_rows[first_line] = position, rows
             self._open_tables[first_line] = msgspec.structs.replace(chunk.table, rows=())
@@ -146,28 +146,28 @@ class StoredTables(LazySequence[Table]):
     def finish_writing(self) -> None:
         """Ends the tables that wait for further chunks, and sorts all tables. Call before any read."""
         for first_line, (position, rows) in self._open_rows.items():
-            self._write(position, self._open_tables[first_line], rows.blocks)
+            self._write(position, self._open_tables[first_line], rows.extents)
         self._open_rows, self._open_tables = {}, {}
-        self._write_block()
+        self._write_extent()
         positions = sorted(range(len(self._first_lines)), key=self._first_lines.__getitem__)
         self._order = array("q", map(self._written_numbers.__getitem__, positions))
 
     def _write(
-        self, position: int, table: Table, row_blocks: list[_RowBlock], plain_rows: _StoredPlainRows | None = None
+        self, position: int, table: Table, row_extents: list[_RowExtent], plain_rows: _StoredPlainRows | None = None
     ) -> None:
         self._written_numbers[position] = self._written_count
         self._written_count += 1
-        stored = _StoredTable(msgspec.structs.replace(table, rows=()), row_blocks, plain_rows)
+        stored = _StoredTable(msgspec.structs.replace(table, rows=()), row_extents, plain_rows)
         encoded = msgspec.msgpack.encode(stored)
         self._unwritten.append(msgspec.Raw(encoded))
         self._unwritten_bytes += len(encoded)
-        if self._unwritten_bytes > _BLOCK_BYTES:
-            self._write_block()
+        if self._unwritten_bytes > _EXTENT_BYTES:
+            self._write_extent()
 
-    def _write_block(self) -> None:
+    def _write_extent(self) -> None:
         if self._unwritten:
-            self._blocks.append(self._file.append(self._unwritten))
-            self._block_ends.append(self._written_count)
+            self._extents.append(self._file.append(self._unwritten))
+            self._extent_ends.append(self._written_count)
             self._unwritten, self._unwritten_bytes = [], 0
 
     def __len__(self) -> int:
@@ -179,21 +179,21 @@ class StoredTables(LazySequence[Table]):
     def _item(self, position: int) -> Table:
         assert self._order is not None  # `finish_writing` was called
         written_number = self._order[position]
-        block_number = bisect_right(self._block_ends, written_number)
-        start = self._block_ends[block_number - 1] if block_number else 0
-        stored = self._read_block(block_number)[written_number - start]
+        extent_number = bisect_right(self._extent_ends, written_number)
+        start = self._extent_ends[extent_number - 1] if extent_number else 0
+        stored = self._read_extent(extent_number)[written_number - start]
         return msgspec.structs.replace(stored.table, rows=self._rows_of(stored))
 
     def _rows_of(self, stored: _StoredTable) -> Sequence[Row]:
         if stored.plain_rows:
             return _load_plain_rows(stored.plain_rows)
-        rows = _StoredRows(self._file, stored.row_blocks)
+        rows = _StoredRows(self._file, stored.row_extents)
         return rows if len(rows) > _MAX_ROWS else SequenceOnDemand(len(rows), lambda: tuple(rows))
 
-    def _read_block(self, number: int) -> list[_StoredTable]:
-        """Returns the tables of a block."""
-        if number not in self._decoded_blocks:
-            if len(self._decoded_blocks) == _BLOCKS_IN_MEMORY:
-                self._decoded_blocks.clear()
-            self._decoded_blocks[number] = self._decoder.decode(self._file.read(self._blocks[number]))
-        return self._decoded_blocks[number]
+    def _read_extent(self, number: int) -> list[_StoredTable]:
+        """Returns the tables of an extent."""
+        if number not in self._decoded_extents:
+            if len(self._decoded_extents) == _EXTENTS_IN_MEMORY:
+                self._decoded_extents.clear()
+            self._decoded_extents[number] = self._decoder.decode(self._file.read(self._extents[number]))
+        return self._decoded_extents[number]

@@ -1,0 +1,1 @@
+"""Reads formats with named fields: records of busbw, JSON and CSV."""

@@ -1,0 +1,138 @@
+"""Reads CSV of rccl-tests (one line per placement) and of AWS's converter for nccl-tests logs (one line per row).
+
+Column names are compared in lower case, with underscores for all other characters.
+"""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+
+from busbw.logs import Placement
+from busbw.readers.documents.table_builder import RowFields, TableBuilder
+from busbw.readers.lines.source import LogSource
+from busbw.readers.tables.events import Event, UserClaims
+from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.layouts import PlacementText
+
+_OTHER_CHARACTERS = re.compile(r"[^a-z0-9_]+")
+SIZE_COLUMNS = ("size", "size_bytes", "sizebytes", "bytes")
+"""Names of the size column."""
+_AWS_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
+"""Prefixes of the column names of each placement in AWS's format."""
+_FIGURE_COLUMNS = {
+    "time": ("time", "time_us", "timeus"),
+    "algbw": ("algbw", "algbw_gbps", "algbw_gb_s", "algbw_gbs"),
+    "busbw": ("busbw", "busbw_gbps", "busbw_gb_s", "busbw_gbs"),
+    "wrong": ("wrong", "errors", "wrong_elements"),
+}
+"""Column names of each figure."""
+_OTHER_COLUMNS = {
+    "name": ("name", "collective", "test"),
+    "elements": ("count", "count_elems"),
+    "dtype": ("type", "dtype", "data_type", "datatype"),
+    "redop": ("redop", "operation", "op"),
+    "root": ("root",),
+    "cycle": ("numcycle", "cycle"),
+}
+"""Column names of the other fields of `RowFields`."""
+
+
+def recognizes(beginning: str) -> bool:
+    """True if the first line has comma-separated names that include a size and a bus bandwidth."""
+    header = _column_names(beginning.partition("\n")[0])
+    return bool(set(header) & set(SIZE_COLUMNS)) and any(name.endswith(_FIGURE_COLUMNS["busbw"]) for name in header)
+
+
+def _column_names(line: str) -> list[str]:
+    if "," not in line:
+        return []
+    try:
+        words = next(csv.reader([line]), [])
+    except csv.Error:
+        return []
+    return [column_name(word) for word in words]
+
+
+def column_name(word: str) -> str:
+    """Returns a printed name in lower case, with underscores for all other characters."""
+    return _OTHER_CHARACTERS.sub("_", word.strip("\ufeff ").lower()).strip("_")
+
+
+def are_column_names(names: list[str]) -> bool:
+    """True if all names are those of columns of rows with one placement."""
+    return set(names) <= {
+        *SIZE_COLUMNS,
+        *(name for names in (*_FIGURE_COLUMNS.values(), *_OTHER_COLUMNS.values()) for name in names),
+    }
+
+
+def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
+    """Yields the tables and refused rows of the file."""
+    lines = _decode_lines(source.lines())
+    header = _column_names(next(lines, ""))
+    is_aws = any(name.startswith("oop_") for name in header)
+    tables = TableBuilder(_name_format(header, is_aws), TableFacts(), claims, source.name)
+    for line_number, line in enumerate(lines, start=2):
+        if not line.strip():
+            continue
+        try:
+            cells = next(csv.reader([line]), [])
+        except csv.Error:
+            cells = []
+        values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+        yield from tables.add(make_row_fields(line_number, line.strip(), values, is_aws))
+    yield from tables.end_table()
+
+
+def _name_format(header: list[str], is_aws: bool) -> str:
+    if is_aws:
+        return "nccl-tests CSV (AWS)"
+    is_rccl = "numcycle" in header or "inplace" in header
+    return "rccl-tests CSV" if is_rccl else "CSV"
+
+
+def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
+    for line in lines:
+        yield line.decode("utf-8", errors="replace").replace("\0", "")
+
+
+def make_row_fields(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> RowFields:
+    """Returns the row of a line. `values` has the cells by column name."""
+    other_values = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
+    ranks = _first_value(values, ("ranks",)) or _first_value(values, ("gpus",))
+    prefixes: dict[Placement, str] = _AWS_PREFIXES if is_aws else {_parse_placement(values): ""}
+    return RowFields(
+        line=line_number,
+        format_text=lambda _placement: line,
+        size=_first_value(values, SIZE_COLUMNS),
+        figure_texts={placement: _figure_texts(values, prefix) for placement, prefix in prefixes.items()},
+        ranks=int(ranks) if ranks.isdecimal() and len(ranks) < 8 else None,
+        name=other_values["name"],
+        elements=other_values["elements"],
+        dtype=other_values["dtype"],
+        redop=other_values["redop"],
+        root=other_values["root"],
+        cycle=other_values["cycle"] or "0",
+    )
+
+
+def _figure_texts(values: dict[str, str], prefix: str) -> PlacementText:
+    """Returns the figures in the columns with names that begin with the prefix."""
+    figures = {
+        field: _first_value(values, tuple(prefix + name for name in names)) for field, names in _FIGURE_COLUMNS.items()
+    }
+    return PlacementText(
+        figures["time"] or "N/A", figures["algbw"] or "N/A", figures["busbw"] or "N/A", figures["wrong"]
+    )
+
+
+def _parse_placement(values: dict[str, str]) -> Placement:
+    text = _first_value(values, ("inplace", "in_place", "placement")).lower()
+    if text in ("1", "true", "in_place"):
+        return "in_place"
+    return "out_of_place" if text in ("0", "false", "out_of_place") else "unstated"
+
+
+def _first_value(values: dict[str, str], names: tuple[str, ...]) -> str:
+    """First value that is not empty in the columns with these names. Empty if all are empty or missing."""
+    return next((values[name] for name in names if values.get(name)), "")

@@ -1,0 +1,125 @@
+"""Opens a log file or standard input.
+
+Standard input and pipes are copied to a temporary file, to read them twice. UTF-16 is copied as UTF-8.
+"""
+
+import codecs
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from busbw.errors import UsageError
+from busbw.files import path_text
+from busbw.sequences import temporary_file_errors
+
+MAX_LINE_BYTES = 1 << 20
+"""A longer line is read in parts of this length."""
+
+BEGINNING_BYTES = 65536
+"""Length of the beginning from which `recognizes` of a reader decides."""
+_COPY_BYTES = 1 << 20
+_COMPRESSED_BEGINNINGS = (
+    (b"\x1f\x8b", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"PK\x03\x04", "zip"),
+)
+
+
+class LogSource:
+    """An open log."""
+
+    def __init__(self, name: str, file: IO[bytes], path: str = "") -> None:
+        self.name = name
+        """Name for messages."""
+        self.path = path
+        """Path of the data; that of the temporary copy for standard input or a pipe."""
+        self._file = file
+        self.beginning = file.read(BEGINNING_BYTES)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yields the lines from the beginning. A line longer than `MAX_LINE_BYTES` is split."""
+        read = self.rewind().readline
+        while line := read(MAX_LINE_BYTES):
+            yield line
+
+    def rewind(self) -> IO[bytes]:
+        """Returns the file at its beginning."""
+        self._file.seek(0)
+        return self._file
+
+
+@contextmanager
+def open_source(path: Path) -> Iterator[LogSource]:
+    """Opens a log and checks that its beginning is text.
+
+    Raises:
+        UsageError: The log cannot be read, is empty, or is not text.
+    """
+    name = path_text(path)
+    try:
+        with _open_seekable(path) as file:
+            source = LogSource("standard input" if name == "-" else name, file, str(file.name))
+            _require_text(source)
+            yield source
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror}", remedy="pass a readable file") from error
+
+
+@contextmanager
+def _open_seekable(path: Path) -> Iterator[IO[bytes]]:
+    with ExitStack() as stack:
+        if str(path) == "-":
+            file = stack.enter_context(_temporary_copy(_buffers(sys.stdin.buffer)))
+        else:
+            file = stack.enter_context(path.open("rb"))
+            if not file.seekable():  # a named pipe
+                file = stack.enter_context(_temporary_copy(_buffers(file)))
+        beginning = file.read(len(codecs.BOM_UTF16_LE))
+        file.seek(0)
+        if beginning in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            file = stack.enter_context(_temporary_copy(_utf8_buffers(file)))
+        yield file
+
+
+def _buffers(stream: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: stream.read(_COPY_BYTES), b"")
+
+
+def _utf8_buffers(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yields UTF-16 text with a byte order mark as UTF-8. Windows PowerShell writes output in this form."""
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    for buffer in _buffers(stream):
+        yield decoder.decode(buffer).encode()
+    yield decoder.decode(b"", final=True).encode()
+
+
+@contextmanager
+def _temporary_copy(buffers: Iterable[bytes]) -> Iterator[IO[bytes]]:
+    with temporary_file_errors():
+        copy = tempfile.NamedTemporaryFile()  # noqa: SIM115
+    try:
+        for buffer in buffers:
+            with temporary_file_errors():
+                copy.write(buffer)
+        with temporary_file_errors():
+            copy.seek(0)  # writes the last buffer
+        yield copy.file
+    finally:
+        with suppress(OSError):  # a full disk, which an error has reported
+            copy.close()
+
+
+def _require_text(source: LogSource) -> None:
+    beginning = source.beginning
+    if not beginning.strip():
+        raise UsageError(f"{source.name} is empty", remedy="check the messages of the run that should write it")
+    for signature, format_name in _COMPRESSED_BEGINNINGS:
+        if beginning.startswith(signature):
+            raise UsageError(f"{source.name} is compressed ({format_name})", remedy="decompress it first")
+    if b"\0" in beginning:
+        raise UsageError(f"{source.name} is not text", remedy="pass a log, not a binary file")

@@ -1,0 +1,114 @@
+"""Parses the header of a published table: the metric, unit, variant and placement of each column."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from busbw.logs import Placement
+from busbw.readers.tables.collectives import single_collective_in
+from busbw.readers.tables.context import DocumentContext
+from busbw.readers.tables.events import UserClaims
+from busbw.readers.tables.quantities import DTYPES
+
+_SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
+_METRICS = (
+    ("speedup", re.compile(r"speed[\s-]?up|\bratio\b", re.IGNORECASE)),
+    ("busbw", re.compile(r"bus[\s_-]?(?:bw|bandwidth)", re.IGNORECASE)),
+    ("algbw", re.compile(r"alg(?:o|orithm)?[\s_-]?(?:bw|bandwidth)", re.IGNORECASE)),
+    ("time", re.compile(r"latency|time|duration", re.IGNORECASE)),
+)
+_METRIC_WORDS = re.compile("|".join(pattern.pattern for _, pattern in _METRICS), re.IGNORECASE)
+_BANDWIDTH = re.compile(r"bandwidth|throughput|[GM]i?B/s|[GM]Bps|[GM]bps|[GM]b/s", re.IGNORECASE)
+_UNIT = re.compile(
+    r"(?<![A-Za-z])(us|µs|μs|usec|ms|msec|ns|s|sec|GB/s|GBps|Gbps|Gb/s|Gbit/s|MB/s|MBps|GiB/s)(?![A-Za-z])"
+)
+_IN_PLACE = re.compile(r"(?<!of-)(?<!of )\bin[\s-]place", re.IGNORECASE)
+_OUT_OF_PLACE = re.compile(r"out[\s-]of[\s-]place", re.IGNORECASE)
+_EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+class MetricColumn(NamedTuple):
+    """A column of figures."""
+
+    position: int
+    """Position in a row, from 0."""
+    metric: str
+    """Name in `_METRICS`."""
+    unit: str
+    """Empty if the header has none; then the cells may have one."""
+    variant: str | None
+    """Library or kernel that the column belongs to. None if the header names none."""
+    placement: Placement
+    header: str
+    """The whole header of the column."""
+
+
+class Subtable(NamedTuple):
+    """A column of sizes with its figure columns. Some published tables have several side by side."""
+
+    size_column: int
+    columns: list[MetricColumn]
+    collective: str | None
+    dtype: str | None
+    unclear: list[str]
+    """Headers of bandwidth columns that do not say if they are algbw or busbw."""
+
+
+def parse_subtables(header_rows: list[list[str]], context: DocumentContext, claims: UserClaims) -> Iterator[Subtable]:
+    """Yields the subtables that the header rows describe. Nothing if the first column has no sizes."""
+    width = max(map(len, header_rows))
+    header_parts = [[row[index] for row in header_rows if index < len(row)] for index in range(width)]
+    size_columns = [index for index, parts in enumerate(header_parts) if parts and _is_size_header(parts[-1])]
+    if not size_columns or size_columns[0] != 0:
+        return
+    for first, end in zip(size_columns, [*size_columns[1:], width], strict=True):
+        columns, unclear = [], []
+        for index in range(first + 1, end):
+            column = _parse_column(index, header_parts[index], context)
+            if column:
+                columns.append(column)
+            elif header_parts[index] and _BANDWIDTH.search(" ".join(header_parts[index])):
+                unclear.append(" ".join(dict.fromkeys(header_parts[index])))
+        header_text = " ".join(dict.fromkeys(part for index in range(first, end) for part in header_parts[index]))
+        lower_words = [word.lower() for word in _WORD.findall(header_text)]
+        dtypes = {DTYPES[word] for word in lower_words if word in DTYPES and word != "int"}
+        named_collective = single_collective_in(header_text)
+        yield Subtable(
+            size_column=first,
+            columns=columns,
+            collective=claims.collective or named_collective or single_collective_in(context.heading),
+            dtype=dtypes.pop() if len(dtypes) == 1 else None,
+            unclear=unclear,
+        )
+
+
+def _is_size_header(text: str) -> bool:
+    return _SIZE_HEADER.search(text) is not None and _find_metric(text) is None
+
+
+def _find_metric(text: str) -> str | None:
+    return next((name for name, pattern in _METRICS if pattern.search(text)), None)
+
+
+def _parse_column(index: int, parts: list[str], context: DocumentContext) -> MetricColumn | None:
+    last_part = parts[-1] if parts else ""  # the header row directly above the figures
+    whole_header = " ".join(dict.fromkeys(parts))
+    metric = _find_metric(last_part) or _find_metric(whole_header)
+    if metric is None:
+        return None
+    unit = _UNIT.search(last_part) or _UNIT.search(whole_header)
+    placement: Placement = "unstated"
+    if _OUT_OF_PLACE.search(whole_header):
+        placement = "out_of_place"
+    elif _IN_PLACE.search(whole_header) or context.in_place_only:
+        placement = "in_place"
+    return MetricColumn(index, metric, unit[1] if unit else "", _parse_variant(last_part), placement, whole_header)
+
+
+def _parse_variant(text: str) -> str | None:
+    """Returns a column's header without metric, unit and placement, for example "Generic Kernel"."""
+    for pattern in (_METRIC_WORDS, _UNIT, _IN_PLACE, _OUT_OF_PLACE):
+        text = pattern.sub(" ", text)
+    text = _EMPTY_BRACKETS.sub(" ", text)
+    return " ".join(text.strip(" \t-\u2013\u2014:,;/()[]*_`").split()) or None

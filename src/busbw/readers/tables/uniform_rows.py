@@ -1,0 +1,176 @@
+"""Fast parser for uniform rows: both placements checked and right, bandwidths with two decimals.
+
+This is the most frequent form. The parser reads consecutive rows at once and accepts them only if the figures of all
+rows agree within their rounding, by bounds that are stricter than those of arithmetic.py. The full parser (layouts.py)
+handles all other rows. Both give equal results.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from busbw.readers.tables.layouts import PlacementText, RawRow
+from busbw.readers.tables.plain_rows import FigureColumns, PlainColumns
+from busbw.readers.tables.quantities import DTYPES, REDOPS
+
+ROW_ENDS = (" 0\n", " 0\r\n")
+"""Ends of a line that may be a uniform row: no wrong element in place."""
+_GAP = r"[ \t]+"
+_TIME = r"(\d{1,15}(\.\d\d?)?)"
+_BANDWIDTH = r"(\d{1,15}\.\d\d)"
+_PLACEMENT = _GAP.join(("", _TIME, _BANDWIDTH, _BANDWIDTH, "0"))
+_NAMES = "({})".format("|".join(sorted(DTYPES))), "({})".format("|".join(sorted(REDOPS)))
+# A size and a count fit into 64 bits, a root into 32.
+_ROW = re.compile(
+    r"^[ \t]*" + _GAP.join((r"(\d{1,18})", r"(\d{1,18})", *_NAMES, r"(-1|\d{1,9})")) + 2 * _PLACEMENT + r"[ \t]*\r?\n",
+    re.ASCII | re.MULTILINE,
+)
+_TIME_HALF_STEPS_US = (0.5, 0.0, 0.05, 0.005)
+"""Maximum rounding error of a time, by the length of the point and the decimals."""
+_BANDWIDTH_HALF_STEP_GBPS = 0.005
+_MIN_TIME_US = 1.0
+"""Below this time, rounding is a large part of the value."""
+
+
+class UniformFigures(Struct, frozen=True, gc=False):
+    """Figures of one placement by row, with the maximum rounding errors of the times."""
+
+    figures: FigureColumns
+    time_half_steps_us: list[float]
+
+    def agrees(self, sizes_bytes: Sequence[int], factor: float | None) -> bool:
+        """True if the bandwidths of all rows agree with the sizes and the times.
+
+        Args:
+            sizes_bytes: Sizes of the rows.
+            factor: busbw / algbw of the table. None if unknown: busbw is not checked.
+        """
+        figures = self.figures
+        for size_bytes, time_us, half_step_us, algbw_gbps, busbw_gbps in zip(
+            sizes_bytes,
+            figures.times_us,
+            self.time_half_steps_us,
+            figures.algbws_gbps,
+            figures.busbws_gbps,
+            strict=True,
+        ):
+            if time_us < _MIN_TIME_US:
+                return False
+            rate_gbps = size_bytes / (time_us * 1e3)
+            # Effect of the rounded time on the rate: the smaller of those upwards and downwards.
+            slack_gbps = rate_gbps * half_step_us / (time_us + half_step_us)
+            if abs(algbw_gbps - rate_gbps) > _BANDWIDTH_HALF_STEP_GBPS + slack_gbps:
+                return False
+            if factor is not None and (
+                abs(busbw_gbps - factor * rate_gbps) > _BANDWIDTH_HALF_STEP_GBPS + factor * slack_gbps
+                or abs(busbw_gbps - factor * algbw_gbps) > (1 + factor) * _BANDWIDTH_HALF_STEP_GBPS
+            ):
+                return False
+        return True
+
+
+class UniformRows(Struct, frozen=True, gc=False):
+    """Consecutive uniform rows, before inference.py has determined the facts of their table."""
+
+    lines: list[int]
+    texts: list[str]
+    """Each line without its wrapper."""
+    prefix: str
+    """Beginning of each text that is no part of the row."""
+    sizes_bytes: list[int]
+    counts: list[int]
+    dtypes: list[str]
+    redops: list[str | None]
+    roots: list[int | None]
+    out_of_place: UniformFigures
+    in_place: UniformFigures
+    busbw_texts: tuple[str, ...]
+    """Printed busbw out of place."""
+
+    def agrees(self, factor: float | None) -> bool:
+        """True if all figures of all rows agree. `factor`: busbw / algbw of the table; None if unknown."""
+        return self.out_of_place.agrees(self.sizes_bytes, factor) and self.in_place.agrees(self.sizes_bytes, factor)
+
+    def columns(self, cycles: list[int]) -> PlainColumns:
+        """Returns the rows, with the pass of each, as columns."""
+        return PlainColumns(
+            self.lines,
+            self.sizes_bytes,
+            self.counts,
+            self.dtypes,
+            self.redops,
+            self.roots,
+            cycles,
+            self.out_of_place.figures,
+            self.in_place.figures,
+        )
+
+    def halves(self) -> "list[UniformRows]":
+        """Returns the first and the second half of the rows."""
+        middle = len(self.lines) // 2
+        parts = slice(middle), slice(middle, None)
+        first, second = (parse_uniform_rows(self.lines[part], self.texts[part], self.prefix) for part in parts)
+        # Each row is uniform, so both halves parse.
+        assert first is not None
+        assert second is not None
+        return [first, second]
+
+    def raw_row(self, index: int) -> RawRow:
+        """Returns one row in the form of the full parser."""
+        text = self.texts[index]
+        words = text[len(self.prefix) :].split()
+        return RawRow(
+            self.lines[index],
+            text,
+            self.sizes_bytes[index],
+            self.counts[index],
+            self.dtypes[index],
+            self.redops[index],
+            self.roots[index],
+            (_split_placement(words[5:9]), _split_placement(words[9:13])),
+            timestamp=None,
+        )
+
+    def raw_rows(self) -> list[RawRow]:
+        """Returns all rows in the form of the full parser."""
+        return list(map(self.raw_row, range(len(self.lines))))
+
+
+def _split_placement(words: list[str]) -> PlacementText:
+    time, algbw, busbw, wrong = words
+    return PlacementText(time, algbw, busbw, wrong)
+
+
+def parse_uniform_rows(lines: list[int], texts: list[str], prefix: str) -> UniformRows | None:
+    """Parses consecutive rows. Returns None if one of them is not uniform.
+
+    Args:
+        lines: Line numbers.
+        texts: Lines with their ends, all of which begin with the prefix.
+        prefix: Text before each row.
+    """
+    rows = _ROW.findall("".join(texts) if not prefix else "".join([text[len(prefix) :] for text in texts]))
+    if len(rows) != len(texts):
+        return None
+    sizes, counts, dtypes, redops, roots, *placements = zip(*rows, strict=True)
+    return UniformRows(
+        lines,
+        texts,
+        prefix,
+        list(map(int, sizes)),
+        list(map(int, counts)),
+        [DTYPES[dtype] for dtype in dtypes],
+        [None if redop == "none" else redop for redop in redops],
+        [None if root == "-1" else int(root) for root in roots],
+        _make_placement(*placements[:4]),
+        _make_placement(*placements[4:]),
+        placements[3],
+    )
+
+
+def _make_placement(
+    times: Iterable[str], decimals: Iterable[str], algbws: Iterable[str], busbws: Iterable[str]
+) -> UniformFigures:
+    figures = FigureColumns(list(map(float, times)), list(map(float, algbws)), list(map(float, busbws)))
+    return UniformFigures(figures, [_TIME_HALF_STEPS_US[len(text)] for text in decimals])

@@ -1,0 +1,123 @@
+"""Removes wrappers and markup from the lines of a log, collects tables of cells, and passes the cleaned lines on.
+
+A table of cells is a Markdown or HTML table. It is a published table, or its cells hold the lines of a log.
+"""
+
+from collections.abc import Iterator
+
+from busbw.readers.lines.line_stream import LineStream
+from busbw.readers.other_tables.grids import CellGrid, GridCollector
+from busbw.readers.other_tables.published_tables import (
+    MAX_HEADER_ROWS,
+    begins_with_size,
+    find_header,
+    read_published_tables,
+)
+from busbw.readers.tables.events import Event, UserClaims
+from busbw.readers.text.clean_line_reader import CleanLine, CleanLineReader
+from busbw.readers.text.plain_remarks import has_plain_form
+from busbw.readers.text.row_forms import begin_like_row
+from busbw.readers.wrappers import cleaning
+from busbw.readers.wrappers.anchors import find_anchor
+from busbw.readers.wrappers.row_wrapper import RowWrapper, find_row_wrapper
+from busbw.readers.wrappers.unwrapping import UnwrappedLine, Unwrapper
+
+
+class LineReader:
+    """Cleans the lines of one log."""
+
+    def __init__(self, claims: UserClaims, lines: LineStream, clean_lines: CleanLineReader) -> None:
+        self._claims = claims
+        self._look_ahead = lines.look_ahead
+        self._clean_lines = clean_lines
+        self._unwrapper = Unwrapper()
+        self._unwrapper.learn(lines.look_ahead())
+        self.wrapper: RowWrapper | None = None
+        """Wrapper of the last row, around the prefix. None if the last line that `read` processed is no row, or if
+        this row and the row before have no common wrapper."""
+        self._last_wrapper_pattern = ""
+        """Pattern of the wrapper of the last row that `read` processed. Empty without such a wrapper."""
+        self._grids = GridCollector()
+        self._grid_header: list[tuple[int, list[str]]] = [(0, [])]
+        """Header of the last table of cells."""
+
+    def read(self, number: int, text: str) -> Iterator[Event]:
+        """Processes one line, including its line end."""
+        self.wrapper = None
+        if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
+            return
+        is_cut = not text.endswith("\n")  # the end of the file
+        inner_lines: list[str] = []
+        for line in self._unwrapper.unwrap(text, self._look_ahead):
+            inner_lines.append(line.original)
+            yield from self._read_unwrapped_line(number, line, is_cut=line.is_open or (is_cut and not line.is_closed))
+        if not inner_lines:
+            yield from self._end_grid()
+        is_row = inner_lines == [self._clean_lines.last_row_text]
+        if is_row and not self._unwrapper.has_text_after_lines:
+            self._set_wrapper(text, inner_lines[0])
+
+    def is_plain_remark(self, text: str) -> bool:
+        """True if a line that begins with '#' needs no cleaning, contains no row, and names no columns."""
+        is_other_table_open = not self._grids.is_idle or self._clean_lines.has_open_plain_table
+        is_row_incomplete = self._clean_lines.assembler.is_waiting
+        if is_other_table_open or is_row_incomplete or self._unwrapper.has_text_after_lines:
+            return False
+        return has_plain_form(text)
+
+    def finish(self) -> Iterator[Event]:
+        """Yields the rest of all open tables."""
+        if (grid := self._grids.close()) is not None:
+            yield from self._read_grid(grid)
+        yield from self._clean_lines.finish()
+
+    def _set_wrapper(self, text: str, row: str) -> None:
+        """Sets the wrapper of a row if the row before had the same one. A wrapper with a counter never repeats."""
+        wrapper = find_row_wrapper(text, row)
+        pattern = wrapper.pattern if wrapper else ""
+        if pattern == self._last_wrapper_pattern:
+            self.wrapper = wrapper
+        self._last_wrapper_pattern = pattern
+
+    def _read_unwrapped_line(self, number: int, line: UnwrappedLine, *, is_cut: bool) -> Iterator[Event]:
+        """Processes a line without its wrapper: a part of a table of cells, or a line to clean."""
+        body = cleaning.without_markdown_marks(line.text)
+        if self._grids.is_html(line.original):
+            body = cleaning.strip_controls(line.original)  # the parser needs the tags that a wrapper could be
+        if self._grids.accepts(body):
+            cells = self._grids.markdown_cells(body)
+            if cells is None or not begin_like_row(" ".join(cells).split()):
+                self._grids.add(number, body)
+                if self._grids.is_complete:
+                    yield from self._end_grid()
+                return
+            body = " ".join(cells)
+        else:
+            yield from self._end_grid()
+        body = cleaning.without_markup(body)
+        yield from self._clean_lines.read(CleanLine(number, line.original, body, line.writer, is_cut))
+
+    def _end_grid(self) -> Iterator[Event]:
+        grid = self._grids.finish()
+        if grid is not None:
+            yield from self._read_grid(grid)
+
+    def _read_grid(self, grid: CellGrid) -> Iterator[Event]:
+        """Processes a table of cells."""
+        lines = [(line, " ".join(cells)) for line, cells in grid.rows]
+        if not any((anchor := find_anchor(text)) and anchor.is_row for _, text in lines):
+            yield from self._read_published_table(grid)
+            return
+        self._unwrapper.learn(text for _, text in lines)
+        for number, text in lines:
+            for line in self._unwrapper.unwrap(text, list):
+                yield from self._clean_lines.read(CleanLine(number, text, line.text, line.writer, is_cut=False))
+
+    def _read_published_table(self, grid: CellGrid) -> Iterator[Event]:
+        """Processes a published table. Other lines may divide it; then all parts have the header of the first one."""
+        header = find_header(grid)
+        if begins_with_size(grid) and len(self._grid_header[-1][1]) == len(grid.rows[0][1]):
+            grid = CellGrid(grid.first_line, [*self._grid_header, *grid.rows])
+        elif not begins_with_size(grid):
+            self._grid_header = header or grid.rows[-MAX_HEADER_ROWS:]
+        yield from read_published_tables(grid, self._clean_lines.context, self._claims)

@@ -1,0 +1,32 @@
+"""Forms of rows and of their parts, which the words of a line show."""
+
+from busbw.readers.tables.quantities import DTYPES, is_value, parse_integer
+from busbw.readers.tables.split_rows import has_row_form
+
+_MAX_FIGURES = 40
+"""More figures than any part of a row has."""
+
+
+def is_clean_row(text: str, words: list[str]) -> bool:
+    """True if 13 words are a row, and their text has no tags of other writers."""
+    return has_row_form(words) and "[" not in text
+
+
+def is_complete_row(words: list[str]) -> bool:
+    """True if the last word of a row without line end is certainly complete."""
+    return words[-1] in ("0", "N/A", "0e+00")
+
+
+def may_be_part(words: list[str]) -> bool:
+    """True if the words may be a part of a row, because all are figures."""
+    return len(words) < _MAX_FIGURES and all(map(is_value, words))
+
+
+def begin_with_counts(words: list[str]) -> bool:
+    """True if the first two words may be a size and a count."""
+    return parse_integer(words[0]) is not None and parse_integer(words[1]) is not None
+
+
+def begin_like_row(words: list[str]) -> bool:
+    """True if the words begin with a size, a count and an element type."""
+    return len(words) > 5 and begin_with_counts(words) and words[2] in DTYPES

@@ -1,0 +1,81 @@
+"""Reads text line by line: tables of nccl-tests and similar tools within any other output, and published tables.
+
+Most lines of a long log are clean rows of one process and lines of headers. Shortcuts read them without cleaning. All
+other lines take the general way: `LineReader` removes their wrappers, and `CleanLineReader` classifies them. Both ways
+give equal results. Only the open tables are kept in memory.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from busbw.logs import Refusal
+from busbw.readers.lines.cut_lines import CutRule, find_cut_rule
+from busbw.readers.lines.line_stream import LineStream
+from busbw.readers.lines.long_lines import move_cuts
+from busbw.readers.lines.source import LogSource
+from busbw.readers.tables.events import Event, UserClaims
+from busbw.readers.tables.split_rows import WORD_COUNT, SplitRow
+from busbw.readers.tables.uniform_rows import ROW_ENDS
+from busbw.readers.text.clean_line_reader import CleanLineReader
+from busbw.readers.text.line_reader import LineReader
+from busbw.readers.text.row_forms import is_clean_row
+from busbw.readers.text.singletons import SingletonTables
+from busbw.readers.text.uniform_row_reader import UniformRowReader
+
+
+def recognizes(beginning: str) -> bool:
+    """True for any text, because a table may begin anywhere."""
+    return "\0" not in beginning
+
+
+def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
+    """Yields the tables, refused rows and notes of the log."""
+    cut_rule = find_cut_rule(source.beginning)
+    if cut_rule and cut_rule.is_ambiguous:
+        reason = f"the lines are cut at {cut_rule.width} characters, which rows fill; save the log without line breaks"
+        yield Refusal(line=1, text="", reason=reason)
+        cut_rule = None
+    yield from stream_lines(move_cuts(source.lines()), source.name, claims, cut_rule)
+
+
+def stream_lines(
+    lines: Iterable[bytes], source: str, claims: UserClaims, cut_rule: CutRule | None = None
+) -> Iterator[Event]:
+    """Reads lines from any source, like `stream`. Cut lines are joined by the rule."""
+    singletons = SingletonTables()
+    for event in _stream_tables(LineStream(lines, cut_rule), source, claims):
+        singletons.add(event)
+        yield event
+    yield from singletons.notes()
+
+
+def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterator[Event]:
+    """Yields the tables and refused rows. A line takes the first of three shortcuts that fits, or the general way."""
+    clean_lines = CleanLineReader(source, claims)
+    reader = LineReader(claims, lines, clean_lines)
+    uniform_rows = UniformRowReader(lines)
+    # Prefix, wrapper and assembler of the last row. Only a general line changes them.
+    prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.assembler
+    for number, line in lines:
+        whole_text = line.decode("utf-8", errors="replace")
+        text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
+        text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
+        if text_after_prefix.endswith(ROW_ENDS) and assembler.accepts_split_rows:
+            rows = uniform_rows.read(number, text, prefix, wrapper)
+            if rows is not None:
+                assembler.add_uniform_rows(rows)
+                if assembler.is_full:
+                    yield from assembler.yield_chunk()
+                continue
+        if text_after_prefix.lstrip()[:1] == "#" and reader.is_plain_remark(text_after_prefix):
+            yield from clean_lines.read_remark(number, text_after_prefix)
+            continue
+        words = text_after_prefix.split()
+        is_clean = len(words) == WORD_COUNT and is_clean_row(text_after_prefix, words)
+        if is_clean and text.isascii() and text[-1] == "\n" and assembler.accepts_split_rows:
+            assembler.add_split_row(SplitRow(number, text, words))
+            if assembler.is_full:
+                yield from assembler.yield_chunk()
+            continue
+        yield from reader.read(number, whole_text)
+        prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.assembler
+    yield from reader.finish()

@@ -1,0 +1,289 @@
+"""Learns the prefixes that wrappers add to lines, and identifies the writer of a line by its prefix.
+
+A prefix consists of words and separators. Its shape is the prefix without the words and the times:
+`[1,0]<stdout>:` and `[1,12]<stdout>:` share a shape. The words of one position form a field:
+
+- A *fixed* field names the writer, as rank, host and pod do: tables of different writers are kept apart.
+- A *counter* increases while one table continues, as line numbers and epoch times do. It does not name the writer.
+- A *unique* field has a new value in most lines, as identifiers of log entries do. It does not name the writer.
+
+Dates and clocks are recognized by their form, because they change without order if several sources are merged.
+"""
+
+import re
+from functools import lru_cache
+from itertools import compress
+
+from busbw.readers.wrappers.anchors import Anchor
+
+TIME = re.compile(
+    r"(?<![\w.])"
+    r"(?:(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d/\d{2,4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} {1,2}\d{1,2}(?: \d{4})?)"
+    r"[T ]{1,2})?\d{1,2}:[0-5]\d:[0-5]\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?(?![\w:])"
+)
+"""A clock with or without a date: 10:21:50, 2026-11-26T10:21:50.25Z, Nov 26 10:21:50."""
+_WORD = re.compile(r"[^\W_]\w*|_\w+")
+"""A word of letters, digits and underscores, but not a lone underscore, which is a separator."""
+_BLANKS = re.compile(r"\s+")
+_BLANK_NEXT_TO_SEPARATOR = re.compile(r" (?=[^\w\x00\x01])|(?<=[^\w\x00\x01]) ")
+_NUMBERED_NAME = re.compile(r"([^\W\d_]{2}[^\W\d]*)\d+\Z")
+"""A name with a number, such as gpu012, and its first part."""
+_DIGITS = re.compile(r"(\d+)")
+_TIME_MARK, _WORD_MARK = "\0", "\1"
+_MAX_WORDS = 200
+_MAX_LENGTH = 8000
+"""Maximum length of a prefix. All longer ones count as one writer."""
+_MAX_SHAPES = 256
+_MAX_VALUES = 4096
+"""Maximum number of different values of a field, and of writers of a shape, that are kept."""
+_MIN_UNIQUE_CHANGES = 3
+"""Minimum number of contradictions of a unique field. Fewer are no evidence: each may be the line of another host."""
+_MIN_UNIQUE_HEADER_CHANGES = 2
+"""Minimum number of such contradictions within headers, if no two lines have the same value."""
+_MAX_JUMP = 10_000
+"""Maximum difference of two consecutive line numbers. Lines in between may be missing, as in the output of grep -n."""
+
+
+@lru_cache(maxsize=256)
+def _split(prefix: str) -> tuple[str, tuple[str, ...]]:
+    """Returns the shape and the words of a prefix."""
+    text = TIME.sub(_TIME_MARK, prefix)
+    return _without_blanks(_WORD.sub(_WORD_MARK, text)), tuple(_WORD.findall(text))
+
+
+@lru_cache(maxsize=256)
+def _without_blanks(shape: str) -> str:
+    """Returns a shape with single blanks, and only between words."""
+    return _BLANK_NEXT_TO_SEPARATOR.sub("", _BLANKS.sub(" ", shape).strip())
+
+
+def _order_key(word: str) -> list[str | int]:
+    """Returns a key that sorts numbers within words by value: line 9 precedes line 10."""
+    if len(word) > 40:
+        return [word]
+    return [int(part) if index % 2 else part for index, part in enumerate(_DIGITS.split(word))]
+
+
+class _Field:
+    """Values at one position of a shape."""
+
+    def __init__(self) -> None:
+        self.values: set[str] = set()
+        self.is_fixed = True
+        self.is_counter = False
+        self.visited: set[str] = set()
+        """Values since the last restart of a counter."""
+        self.increases = 0
+        """Number of increases while a table continued."""
+        self.contradictions = 0
+        """Number of changes that a counter cannot have: a decrease or a return to an earlier value within a table."""
+        self.header_changes = 0
+        """Number of changes within a header."""
+        self.restarts = 0
+        """Number of decreases from one row to another that may be of the next table."""
+
+    def add_change(self, earlier: str, word: str, follows: int, *, are_rows: bool) -> None:
+        """Adds a change between two lines.
+
+        Args:
+            earlier: Value in the earlier line.
+            word: Value in the later line.
+            follows: Result of `Anchor.follows` for these lines.
+            are_rows: True if both lines are rows.
+        """
+        if (name := _NUMBERED_NAME.match(word)) and earlier.startswith(name[1]):
+            return  # hosts and ranks, in any order
+        is_increase = _order_key(word) > _order_key(earlier)
+        self.header_changes += follows > 0 and not are_rows
+        if follows == 0:
+            if not is_increase:  # numbers may begin again with the next table
+                self.restarts += are_rows
+                self.visited.clear()
+        elif follows > 0 and is_increase and word not in self.visited:
+            self.increases += 1
+        else:
+            self.contradictions += 1
+
+    def add_value(self, word: str) -> None:
+        """Adds the value of a line."""
+        if len(self.values) < _MAX_VALUES:
+            self.values.add(word)
+
+    def classify(self, line_count: int, neighbor: "_Field | None") -> None:
+        """Decides if the field names the writer. `neighbor` is another part of the same number, such as seconds."""
+        is_part_of_counter = neighbor is not None and neighbor.is_counter and self.contradictions == 0
+        has_unique_values = len(self.values) == line_count and self.header_changes >= _MIN_UNIQUE_HEADER_CHANGES
+        has_new_values = len(self.values) * 2 > line_count and self.contradictions >= _MIN_UNIQUE_CHANGES
+        is_increasing = self.increases > 3 * self.contradictions and self.increases > 4 * self.restarts
+        if is_part_of_counter or is_increasing:
+            self.is_fixed, self.is_counter = False, True
+        elif has_unique_values or has_new_values:
+            self.is_fixed = False
+
+
+class _Shape:
+    """Prefixes of one shape."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        words = text.split(_WORD_MARK)
+        self.fields = [_Field() for _ in words[1:]]
+        self._is_joined = [index > 0 and words[index] in (".", ",", ":") for index in range(len(self.fields))]
+        """True for fields that may be the lower part of the number on their left, such as the fraction of an epoch."""
+        self._writers: dict[tuple[str, ...], str] = {}
+        self._last_observed: tuple[tuple[str, ...], Anchor] | None = None
+        """Words and anchor of the last line that `observe` added and that has a position."""
+        self._last_words: tuple[str, ...] | None = None
+        """Words of the last line for which `writer` returned the writer."""
+        self._line_count = 0
+        self._pattern = _compile(text)
+
+    def observe(self, words: tuple[str, ...], anchor: Anchor) -> None:
+        """Adds a line as evidence."""
+        self._line_count += 1
+        if self._last_observed is not None:
+            self._add_changes(*self._last_observed, words, anchor)
+        for field, word in zip(self.fields, words, strict=True):
+            field.add_value(word)
+        if anchor.position is not None:
+            self._last_observed = (words, anchor)
+            for field, word in zip(self.fields, words, strict=True):
+                if field.is_fixed and len(field.visited) < _MAX_VALUES:
+                    field.visited.add(word)
+
+    def _add_changes(
+        self, earlier_words: tuple[str, ...], earlier_anchor: Anchor, words: tuple[str, ...], anchor: Anchor
+    ) -> None:
+        """Adds the changes of the fields between two lines."""
+        follows = anchor.follows(earlier_anchor)
+        are_rows = anchor.is_row and earlier_anchor.is_row
+        has_left_changed = False
+        for field, earlier, word, is_joined in zip(self.fields, earlier_words, words, self._is_joined, strict=True):
+            begins_again = is_joined and has_left_changed  # as seconds do if the minute changes
+            if begins_again:
+                field.visited.clear()
+            elif earlier != word:
+                field.add_change(earlier, word, follows, are_rows=are_rows)
+            has_left_changed = begins_again or earlier != word
+
+    def classify(self) -> None:
+        """Decides which fields name the writer. Tables that are open keep their writers."""
+        was_fixed = [field.is_fixed for field in self.fields]
+        left: _Field | None = None
+        for field, is_joined in zip(self.fields, self._is_joined, strict=True):
+            if field.is_fixed:
+                field.classify(self._line_count, left if is_joined else None)
+            if left is not None and left.is_fixed:
+                left.classify(self._line_count, field if is_joined else None)
+            left = field
+        if was_fixed != [field.is_fixed for field in self.fields]:
+            self._shorten_keys([field.is_fixed for field in compress(self.fields, was_fixed)])
+
+    def _shorten_keys(self, is_kept: list[bool]) -> None:
+        """Drops the words of fields that are no longer fixed from the keys of the writers."""
+        self._writers = {tuple(compress(key, is_kept)): writer for key, writer in self._writers.items()}
+
+    def knows(self, words: tuple[str, ...]) -> bool:
+        """True if no fixed field has a new value."""
+        return all(not field.is_fixed or word in field.values for field, word in zip(self.fields, words, strict=True))
+
+    def writer(self, words: tuple[str, ...]) -> str:
+        """Returns the writer of a prefix. Empty if the prefix has separators only, such as a quotation mark."""
+        if not self.fields and _TIME_MARK not in self.text:
+            return ""
+        for field, word in zip(self.fields, words, strict=True):
+            field.add_value(word)
+        self._last_words = words
+        key = tuple(word for field, word in zip(self.fields, words, strict=True) if field.is_fixed)
+        # The writers are in the order of their last use, because `classify` may make several keys equal and then keeps
+        # the last writer.
+        writer = self._writers.pop(key, None) or f"{self.text} {' '.join(key)}"
+        self._writers[key] = writer
+        if len(self._writers) > _MAX_VALUES:
+            del self._writers[next(iter(self._writers))]
+        return writer
+
+    def match(self, text: str) -> tuple[int, str] | None:
+        """Returns the end of this shape at the beginning of a text, and the writer.
+
+        None if the text begins with another shape or with the prefix of a writer that was not observed.
+        """
+        match = self._pattern.match(text)
+        if match is None or not self.knows(match.groups()) or not self._may_be_number_of_line(match.groups()):
+            return None
+        return match.end(), self.writer(match.groups())
+
+    def _may_be_number_of_line(self, words: tuple[str, ...]) -> bool:
+        """False if this number does not continue the line numbers of which the prefixes consist."""
+        is_line_number = self.text == _WORD_MARK and self.fields[0].is_counter
+        if not is_line_number:
+            return True
+        if not words[0].isdecimal() or len(words[0]) > 18:
+            return False
+        if self._last_words is None:
+            return True
+        number, last = int(words[0]), int(self._last_words[0])
+        return number <= 1 or last < number <= last + _MAX_JUMP
+
+
+def _compile(shape: str) -> "re.Pattern[str]":
+    """Returns the regular expression of a shape at the beginning of a line."""
+    parts = [r"\s*"]
+    for character in shape:
+        if character == _WORD_MARK:
+            parts.append(f"({_WORD.pattern})")
+        elif character == _TIME_MARK:
+            parts.append(TIME.pattern)
+        elif character == " ":
+            parts.append(r"\s{1,20}")
+        else:
+            parts.append(rf"\s{{0,20}}{re.escape(character)}\s{{0,20}}")
+    if shape[-1] in (_WORD_MARK, _TIME_MARK):
+        parts.append(r"(?=\s|$)")
+    return re.compile("".join(parts))
+
+
+class PrefixTable:
+    """All shapes of a log."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, _Shape] = {}
+        self._by_length: list[_Shape] = []
+        """All shapes, the longest first, because a shape may begin with another one."""
+
+    def observe(self, prefix: str, anchor: Anchor) -> None:
+        """Adds a line with an anchor as evidence. Call `classify` after the last one."""
+        if prefix and (known := self._find(prefix, may_add=True)):
+            shape, words = known
+            shape.observe(words, anchor)
+
+    def classify(self) -> None:
+        """Applies the evidence."""
+        for shape in self._shapes.values():
+            shape.classify()
+
+    def knows(self, prefix: str) -> bool:
+        """True if the shape is known, and a prefix of the same writer was observed."""
+        if not prefix:
+            return True
+        known = self._find(prefix, may_add=False)
+        return known is not None and known[0].knows(known[1])
+
+    def writer(self, prefix: str) -> str:
+        """Returns the writer of a line with a known prefix. Empty if the line has no prefix."""
+        known = self._find(prefix, may_add=True) if prefix else None
+        return known[0].writer(known[1]) if known else prefix and "\0"
+
+    def match(self, text: str) -> tuple[int, str] | None:
+        """Returns the end of a known prefix at the beginning of a text, and its writer. None if it has none."""
+        return next((found for shape in self._by_length if (found := shape.match(text))), None)
+
+    def _find(self, prefix: str, *, may_add: bool) -> tuple[_Shape, tuple[str, ...]] | None:
+        if len(prefix) > _MAX_LENGTH:
+            return None
+        text, words = _split(prefix)
+        shape = self._shapes.get(text)
+        if shape is None and may_add and text and len(words) <= _MAX_WORDS and len(self._shapes) < _MAX_SHAPES:
+            shape = self._shapes[text] = _Shape(text)
+            self._by_length = sorted(self._shapes.values(), key=lambda shape: len(shape.text), reverse=True)
+        return (shape, words) if shape else None
