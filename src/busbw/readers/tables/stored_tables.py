@@ -80,22 +80,22 @@ class _StoredRows(LazySequence[Row]):
         self.extents += [_RowExtent(extent, extent.item_count, is_plain=False) for extent in stored.flush()]
 
     def __len__(self) -> int:
-        return sum(extent.row_count for extent in self.extents)
+        return sum(row_extent.row_count for row_extent in self.extents)
 
     def __iter__(self) -> Iterator[Row]:
         return chain.from_iterable(map(self._read, self.extents))
 
-    def _read(self, extent: _RowExtent) -> Sequence[Row]:
-        if not extent.is_plain:
-            return StoredSequence(Row, self._file, [extent.extent])
-        (stored,) = _PLAIN_ROWS_DECODER.decode(self._file.read(extent.extent))
+    def _read(self, row_extent: _RowExtent) -> Sequence[Row]:
+        if not row_extent.is_plain:
+            return StoredSequence(Row, self._file, [row_extent.extent])
+        (stored,) = _PLAIN_ROWS_DECODER.decode(self._file.read(row_extent.extent))
         return _load_plain_rows(stored)
 
     def _item(self, position: int) -> Row:
-        for extent in self.extents:
-            if position < extent.row_count:
-                return self._read(extent)[position]
-            position -= extent.row_count
+        for row_extent in self.extents:
+            if position < row_extent.row_count:
+                return self._read(row_extent)[position]
+            position -= row_extent.row_count
         raise IndexError(position)
 
 
