@@ -8,6 +8,7 @@
 #include <chrono>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "common/os/provenance.hpp"
@@ -303,6 +304,12 @@ std::vector<int> LaunchedJob::stopped_ranks() const {
 
 void LaunchedJob::tolerate_losses(bool is_tolerated) {
   if (server_) server_->tolerate_losses(is_tolerated);
+}
+
+bool LaunchedJob::lose_ranks(const std::vector<int>& ranks, const std::string& reason) {
+  std::set<int> processes;
+  for (const int rank : ranks) processes.insert(rank / membership_.ranks_per_process);
+  return server_ && server_->lose_processes(processes, "was left out: " + reason);
 }
 
 std::map<int, Loss> LaunchedJob::lost_ranks() const {

@@ -32,6 +32,7 @@ class LaunchedJob final : public Job {
   RankProgress progress(int rank) const override;
   std::vector<int> stopped_ranks() const override;
   void tolerate_losses(bool is_tolerated) override;
+  bool lose_ranks(const std::vector<int>& ranks, const std::string& reason) override;
   std::map<int, Loss> lost_ranks() const override;
   std::string rank_name(int rank) const override;
   std::string with_rank_name(int rank, const std::string& message) const override;

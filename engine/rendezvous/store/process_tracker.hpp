@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ class ProcessTracker {
   /// unknown. The messages name the hosts of the absent processes only if `hosts` and the joined processes determine
   /// these hosts.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
+  /// Marks hanging processes as lost, if the job tolerates that. Otherwise returns false, also without `processes`.
+  /// `event`: rest of the sentence about each.
+  bool lose_processes(const std::set<int>& processes, const std::string& event);
   std::map<int, Loss> lost_processes() const;
   /// Returns the job's first failure, or nothing.
   std::optional<Failure> failure() const;
