@@ -103,6 +103,18 @@ def test_processes_that_are_lost_one_after_another(pretended: Programs) -> None:
     end(job[0], job[2])
 
 
+@pytest.mark.parametrize("deaths", [{1: "join 1"}, {3: "join 1", 2: "join 2"}], ids=["one", "one_after_another"])
+def test_processes_that_are_lost_while_the_first_communicator_is_created(
+    deaths: dict[int, str], pretended: Programs
+) -> None:
+    job = start(pretended, 4, deaths=deaths)
+    answer = job[0].ask({"ask": "cluster"})
+    assert lost(answer) == sorted(deaths)
+    living = [rank for rank in range(4) if rank not in deaths]
+    expect_times(job[0].ask(measurement(1, (0, living[-1]), (living[-1], 0))), 1, 2)
+    end(*(job[rank] for rank in living))
+
+
 def test_a_rank_that_is_left_alone(pretended: Programs) -> None:
     job = start(pretended, 2, deaths={1: "operation 1"})
     answer = job[0].ask(measurement(1, (0, 1), (1, 0)))

@@ -43,8 +43,8 @@ NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const T
       rank_text_(std::move(rank_text)),
       live_communicators_(live_communicators),
       survives_losses_(flags.survives_losses && reads_config(library)) {
-  check_call(join(flags, group), "ncclCommInitRank");
-  check(finish_calls(), "ncclCommInitRank");
+  if (flags.survives_losses) return;  // `rejoin` follows
+  check(join(flags, group), "ncclCommInitRank");
 }
 
 ncclResult_t NcclComm::join(const NcclOptions& flags, Team& group) {
