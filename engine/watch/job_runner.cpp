@@ -325,6 +325,10 @@ void report_failure(Job& job, int rank) {
   try {
     throw;
   } catch (const JobAborted&) {
+  } catch (const EnvironmentError& error) {
+    // The environment of this process failed, such as its GPU. Others may continue.
+    if (!job.withdraw(fmt::format("failed in phase {}: {}", name(job.progress(rank).phase), error.what())))
+      job.abort(error.exit(), job.with_rank_name(rank, error.what()));
   } catch (const Error& error) {
     job.abort(error.exit(), job.with_rank_name(rank, error.what()));
   } catch (const std::exception& error) {

@@ -271,7 +271,7 @@ void ProcessTracker::mark_left(int process) {
 
 void ProcessTracker::mark_withdrawn(int process, const std::string& reason) {
   const std::scoped_lock lock(mutex_);
-  mark_lost(process, "cannot start: " + reason);
+  mark_lost(process, reason);
 }
 
 bool ProcessTracker::record_closed_connection(int process_number, bool is_control) {

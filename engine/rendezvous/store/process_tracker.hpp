@@ -71,7 +71,7 @@ class ProcessTracker {
   /// Records the phase of one rank of a process. Throws BrokenMessage if the message is invalid.
   void record_phase(int process, MessageReader& reader);
   void mark_left(int process);
-  /// Marks a process, which left the job before its ranks started, as lost. `reason`: why the process cannot start.
+  /// Marks a process that left the job after an error of its own as lost. `reason`: rest of the sentence about it.
   void mark_withdrawn(int process, const std::string& reason);
   /// Records that the control connection of a process, or the connection of one of its ranks, closed. True if
   /// the closed connection makes the process lost.

@@ -61,6 +61,7 @@ std::string NcclComm::rejoin(const NcclOptions& flags, Team& group, double limit
   ncclResult_t result = join(flags, group);
   if (result == ncclInProgress) result = finish_calls(limit_s);
   if (result == ncclSuccess) return {};
+  if (result != ncclInProgress && !may_be_error_of_peer(result)) check(result, "ncclCommInitRank");
   abort();
   if (result != ncclInProgress) return failure_text(result, "ncclCommInitRank");
   return fmt::format("{}: ncclCommInitRank did not end within {:g} s; raise -T, or check the network of the host",

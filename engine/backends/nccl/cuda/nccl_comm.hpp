@@ -15,6 +15,11 @@ namespace busbw {
 /// Returns NCCL's constant for an element type.
 ncclDataType_t nccl_type(Dtype dtype);
 
+/// True for errors that NCCL reports after a peer was lost or its network failed.
+inline bool may_be_error_of_peer(ncclResult_t result) {
+  return result == ncclRemoteError || result == ncclSystemError || result == ncclInternalError;
+}
+
 /// One rank's ncclComm_t.
 class NcclComm {
  public:
@@ -41,7 +46,8 @@ class NcclComm {
   /// Ends the operations of this rank without waiting for other ranks. `get` is then null until `rejoin`.
   void abort();
   /// Replaces the communicator, if there is one, by one of the ranks of `group`, which all call it. Returns the reason
-  /// if not all have joined within `limit_s`, otherwise an empty string. Without `survives_losses`, it waits for all.
+  /// if not all have joined within `limit_s`, otherwise an empty string. Throws if this rank fails itself. Without
+  /// `survives_losses`, it waits for all.
   std::string rejoin(const NcclOptions& flags, Team& group, double limit_s);
   /// Waits until the calls so far are done, at most `limit_s`, and returns NCCL's state: ncclInProgress if they are
   /// not. Throws JobAborted after an abort. Returns at once if calls block.

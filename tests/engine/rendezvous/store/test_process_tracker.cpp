@@ -146,7 +146,7 @@ TEST_CASE("ProcessTracker: a process that withdraws is lost with its reason, and
   ProcessTracker tracker(3, 2, 3);
   for (int i = 0; i < 3; ++i) CHECK_FALSE(tracker.add_connection(process(i)));
   tracker.tolerate_losses(true);
-  tracker.mark_withdrawn(1, "GPU 0 does not answer");
+  tracker.mark_withdrawn(1, "cannot start: GPU 0 does not answer");
   CHECK_FALSE(tracker.record_closed_connection(1, true));
   CHECK_FALSE(tracker.failure());
   CHECK(tracker.lost_processes().at(1).reason ==
