@@ -120,14 +120,23 @@ cudaError_t log_launch(cudaStream_t stream) {
   return cudaSuccess;
 }
 
+/// Function of the fake NCCL that returns a state. Null without the fake NCCL.
+bool (*nccl_state(const char* function))() {
+  const char* const name = std::getenv("BUSBW_NCCL_LIBRARY");
+  void* const library = name ? dlopen(name, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  return library ? reinterpret_cast<bool (*)()>(dlsym(library, function)) : nullptr;
+}
+
 /// True if the operations of the fake NCCL have ended.
 bool has_nccl_ended() {
-  static const auto has_ended = [] {
-    const char* const name = std::getenv("BUSBW_NCCL_LIBRARY");
-    void* const library = name ? dlopen(name, RTLD_NOW | RTLD_NOLOAD) : nullptr;
-    return library ? reinterpret_cast<bool (*)()>(dlsym(library, "pretended_work_has_ended")) : nullptr;
-  }();
+  static const auto has_ended = nccl_state("pretended_work_has_ended");
   return !has_ended || has_ended();
+}
+
+/// True if the fake NCCL says that the GPU has failed.
+bool has_gpu_failed() {
+  static const auto has_failed = nccl_state("pretended_gpu_has_failed");
+  return has_failed && has_failed();
 }
 
 cudaError_t allocate_host(void** memory, std::size_t bytes) {
@@ -289,6 +298,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t) {
   static const bool is_busy = number_from("BUSBW_PRETENDED_BUSY", 0) != 0;
+  if (has_gpu_failed()) return cudaErrorECCUncorrectable;
   const bool has_ended = !is_busy && has_nccl_ended();
   return has_ended ? cudaSuccess : cudaErrorNotReady;
 }

@@ -267,6 +267,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
     (*communicator)->peers = std::make_unique<busbw::test::FakePeers>(id.internal, rank, ranks);
     live_communicators.insert(*communicator);
   }
+  if (busbw::test::has_gpu_failed) {
+    ncclCommDestroy(std::exchange(*communicator, nullptr));
+    return ncclUnhandledCudaError;
+  }
   start_profiler(**communicator);
   return (*communicator)->is_blocking ? ncclSuccess : ncclInProgress;
 }
@@ -362,6 +366,9 @@ ncclResult_t ncclScatter(const void*, void*, size_t, ncclDataType_t, int, ncclCo
 bool pretended_work_has_ended() {
   return std::ranges::all_of(live_communicators, [](ncclComm_t live) { return live->peers->have_finished(); });
 }
+
+/// True after the GPU of this process has failed. The fake CUDA calls it.
+bool pretended_gpu_has_failed() { return busbw::test::has_gpu_failed; }
 
 /// Declared without arguments, because their types are newer than these headers.
 ncclResult_t ncclSignal() { return ncclSuccess; }

@@ -5,6 +5,7 @@
 // BUSBW_PRETENDED_JOB: folder for these files. Without it, operations end at once.
 // BUSBW_PRETENDED_DEAD_LINKS: pairs of ranks (BUSBW_RANK) between which operations never end, such as "0-1 2-3".
 // BUSBW_PRETENDED_DEATH: the process kills itself in this call, such as "join 2" or "operation 3".
+// BUSBW_PRETENDED_GPU_ERROR: the GPU of the process fails in this call.
 #include <unistd.h>
 
 #include <csignal>
@@ -18,10 +19,17 @@
 
 namespace busbw::test {
 
-/// Kills this process if BUSBW_PRETENDED_DEATH names this call.
-inline void die_if_requested(const std::string& call, int number) {
-  const char* const death = std::getenv("BUSBW_PRETENDED_DEATH");
-  if (death && death == call + " " + std::to_string(number)) raise(SIGKILL);
+/// True after a call that BUSBW_PRETENDED_GPU_ERROR names.
+inline bool has_gpu_failed = false;
+
+/// Kills this process, or lets its GPU fail, if a variable names this call.
+inline void fail_if_requested(const std::string& call, int number) {
+  const auto is_named = [name = call + " " + std::to_string(number)](const char* variable) {
+    const char* const text = std::getenv(variable);
+    return text && text == name;
+  };
+  if (is_named("BUSBW_PRETENDED_DEATH")) raise(SIGKILL);
+  if (is_named("BUSBW_PRETENDED_GPU_ERROR")) has_gpu_failed = true;
 }
 
 /// One rank of a communicator.
@@ -33,7 +41,8 @@ class FakePeers {
   FakePeers(const std::string& name, int rank, int ranks)
       : prefix_(std::getenv("BUSBW_PRETENDED_JOB") + ("/" + name)), rank_(rank), ranks_(ranks) {
     static int join_count = 0;
-    die_if_requested("join", ++join_count);
+    fail_if_requested("join", ++join_count);
+    if (has_gpu_failed) return;
     create_file(join_path(rank), std::getenv("BUSBW_RANK"));
   }
   /// True if all ranks have joined.
@@ -45,7 +54,7 @@ class FakePeers {
   /// Adds an operation of this rank with peers, each of which adds an operation with this rank.
   void add_operation(const std::set<int>& peers) {
     static int operation_count = 0;
-    die_if_requested("operation", ++operation_count);
+    fail_if_requested("operation", ++operation_count);
     Operation operation;
     for (const int peer : peers) operation[peer] = ++operation_counts_[peer];
     operations_.push_back(operation);

@@ -160,10 +160,10 @@ class Communicator {
   virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
   /// Returns the peers that `exchange` has given up, with the reason of each.
   virtual std::vector<std::pair<int, std::string>> failed_peers() const { return {}; }
-  /// Makes the communicator usable again after a rank was lost or a peer was given up. All ranks of `living` call it,
-  /// and `exchange` then works between them. Ranks keep their numbers. `living`: ranks of this communicator, in their
-  /// order. Returns the reason if that fails, otherwise an empty string. A communicator that loses only single
-  /// connections does nothing: a given up peer stays given up.
+  /// Connects the ranks of a communicator for flows, and connects them again after a rank was lost or a peer was given
+  /// up. All ranks of `living` call it, and `exchange` then works between them, except with `failed_peers`: those that
+  /// this rank cannot connect to. Ranks keep their numbers. `living`: ranks of this communicator, in their order.
+  /// Returns the reason if that fails, otherwise an empty string. Does nothing if ranks need no connections.
   virtual std::string reconnect(Team& /*living*/) { return {}; }
   /// Why ranks cannot write into each other's receive buffers with `put`. Nothing if they can.
   virtual std::optional<PutObstacle> put_obstacle() const {
@@ -271,7 +271,8 @@ class Backend {
   /// processes are forked.
   virtual void reserve(int ranks, std::size_t buffer_bytes) = 0;
   /// Creates the communicator of the ranks of `group`, and returns this rank's handle. `world`: all ranks of the job;
-  /// a rank's number in it is its world rank.
+  /// a rank's number in it is its world rank. A backend that was made for flows only prepares the communicator, without
+  /// other ranks: Communicator::reconnect connects it.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
   /// Creates a further communicator of this rank, of the ranks of `group`. Only these ranks call this function. The
   /// further communicator uses the buffers of `first`, the result of `connect`, which must outlive it. Operations of

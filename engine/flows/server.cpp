@@ -33,14 +33,18 @@ constexpr int kPollMs = 100;
 constexpr int kPollsPerWait = 10;  // one second
 constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 28;
 
-/// Peers that one rank has given up, with the reasons.
+/// Peers that one rank has given up, with the reasons (Communicator::failed_peers).
 using FailedPeers = std::vector<std::pair<int, std::string>>;
 
 using LostRanks = std::map<int, Loss>;
 
+/// Color of the ranks that are not lost, for Team::split. It is not 0, because a gathered value of a lost rank is the
+/// default value (gather_values).
+constexpr int kLivingColor = 1;
+
 /// Next step of all ranks.
 struct Instruction {
-  enum class Kind { wait, reconnect, measure, end };
+  enum class Kind { wait, connect, measure, end };
   Kind kind = Kind::wait;
   std::uint64_t size_bytes = 0;
   int iterations = 0;
@@ -100,17 +104,17 @@ class FlowServer {
         requests_(service.requests_fd),
         answers_(service.answers_fd, [&world] { return world.aborted(); }),
         cluster_(std::move(cluster)),
-        max_bytes_(max_bytes),
-        known_losses_(job.lost_ranks().size()) {}
+        max_bytes_(max_bytes) {}
 
-  /// Returns the instruction to reconnect if a peer was lost, or the next round of the last request. Without these,
-  /// waits for a request and returns its instruction. Answers requests that need no measurement.
+  /// Returns the instruction to connect at the beginning and after a failure or a loss, otherwise the next round of the
+  /// last request. Without these, waits for a request and returns its instruction. Answers requests that need no
+  /// measurement.
   Instruction next_instruction() {
     const std::size_t losses = job_.lost_ranks().size();
-    if (needs_reconnection_ || losses != known_losses_) {
-      needs_reconnection_ = false;
+    if (needs_connection_ || losses != known_losses_) {
+      needs_connection_ = false;
       known_losses_ = losses;
-      return {Instruction::Kind::reconnect};
+      return {Instruction::Kind::connect};
     }
     if (!rounds_.has_ended()) return next_round();
     const auto line = requests_.next(world_);
@@ -125,10 +129,10 @@ class FlowServer {
     }
     return {Instruction::Kind::wait};
   }
-  /// Throws EnvironmentError if a rank could not reconnect and no further loss explains the problem. `problems`: the
+  /// Throws EnvironmentError if a rank could not connect and no further loss explains the problem. `problems`: the
   /// reason of each rank, or an empty string.
-  void finish_reconnection(const std::vector<std::string>& problems) const {
-    if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to reconnect again
+  void finish_connection(const std::vector<std::string>& problems) const {
+    if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to connect again
     for (const std::string& problem : problems)
       if (!problem.empty()) throw EnvironmentError(problem);
   }
@@ -140,7 +144,7 @@ class FlowServer {
       for (const auto& [peer, reason] : failed_peers[rank])
         reported.emplace(pair_of({static_cast<int>(rank), peer}), reason);
     const FailedPairs failures = rounds_.failures_of_round(reported);
-    needs_reconnection_ = !failures.empty();
+    needs_connection_ = !failures.empty();
     const LostRanks lost = job_.lost_ranks();
     const auto has_failed = [&](const Flow& flow) { return !failure_of(flow, lost).empty(); };
     // A rank that waits for a lost rank keeps its other peers waiting, so a new loss explains all failures of the
@@ -216,24 +220,19 @@ class FlowServer {
   RoundSequence rounds_;  // of the requested flows that can be measured
 
   FailedPairs failed_pairs_;  // of all requests
-  std::size_t known_losses_;  // number of lost ranks at the last reconnection; the communicator works without these
-  bool needs_reconnection_ = false;
+  std::size_t known_losses_ = 0;  // number of lost ranks before the last connection, which is without these
+  bool needs_connection_ = true;
 };
 
 /// Measures rounds on one rank.
 class RoundRunner {
  public:
-  RoundRunner(Team& world, Team& group, Communicator& communicator)
-      : world_(world),
-        communicator_(communicator),
-        world_ranks_(all_gather_values(group, world.rank())),
-        values_(kDtype, Redop::sum, communicator.size()) {}
+  RoundRunner(Team& world, Communicator& communicator)
+      : world_(world), communicator_(communicator), values_(kDtype, Redop::sum, communicator.size()) {}
 
   /// Returns the reports of all ranks on rank 0.
   std::vector<RankReport> measure(const Instruction& instruction) {
-    std::vector<Flow> flows;  // between ranks of the communicator
-    for (const Flow& flow : instruction.flows) flows.push_back({group_rank(flow.sender), group_rank(flow.receiver)});
-    const auto exchange = make_flow_exchange(flows, communicator_.rank());
+    const auto exchange = make_flow_exchange(instruction.flows, communicator_.rank());
     const Shape shape = exchange->shape(instruction.size_bytes, size_bytes(kDtype), world_.size());
     const std::size_t used_bytes = shape.recv_count;  // an element is a byte
     fill_buffers(used_bytes);
@@ -248,19 +247,8 @@ class RoundRunner {
         reports);
     return reports;
   }
-  /// Returns the peers that this rank has given up so far.
-  FailedPeers failed_peers() const {
-    FailedPeers peers;
-    for (const auto& [peer, reason] : communicator_.failed_peers())
-      peers.emplace_back(world_ranks_[static_cast<std::size_t>(peer)], reason);
-    return peers;
-  }
 
  private:
-  /// Converts a rank of the job to its rank in the communicator.
-  int group_rank(int world_rank) const {
-    return static_cast<int>(std::ranges::lower_bound(world_ranks_, world_rank) - world_ranks_.begin());
-  }
   /// Fills the buffers up to `bytes`, because a first access to memory takes longer than the later ones.
   void fill_buffers(std::size_t bytes) {
     bytes += 2 * kGuardBytes;
@@ -274,16 +262,14 @@ class RoundRunner {
 
   Team& world_;
   Communicator& communicator_;
-  const std::vector<int> world_ranks_;  // of the communicator's ranks, ascending
   ReductionValues values_;
   std::size_t filled_bytes_ = 0;
 };
 
 }  // namespace
 
-void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator, const FlowService& service,
-                 std::uint64_t max_bytes, const RankLocation& location,
-                 const std::function<std::string()>& failure_message) {
+void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowService& service, std::uint64_t max_bytes,
+                 const RankLocation& location, const std::function<std::string()>& failure_message) {
   const bool can_lose_peers = communicator.give_up_peers_after(service.flow_limit_s);
   auto locations = gather_values(world, location);
   std::optional<FlowServer> server;
@@ -292,21 +278,21 @@ void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator,
     for (const auto& [rank, loss] : job.lost_ranks()) locations[static_cast<std::size_t>(rank)].host = loss.host;
     server.emplace(job, world, service, FlowCluster(locations), max_bytes);
   }
-  RoundRunner runner(world, group, communicator);
+  RoundRunner runner(world, communicator);
   for (;;) {
     const Instruction instruction = broadcast_value(world, server ? server->next_instruction() : Instruction{});
     if (instruction.kind == Instruction::Kind::end) return;
     if (instruction.kind == Instruction::Kind::wait) continue;
     try {
-      if (instruction.kind == Instruction::Kind::reconnect) {
+      if (instruction.kind == Instruction::Kind::connect) {
         world.enter(Phase::initialisation);
         const auto living = world.split(kLivingColor);
         const auto problems = gather_values(world, communicator.reconnect(*living));
-        if (server) server->finish_reconnection(problems);
+        if (server) server->finish_connection(problems);
         continue;
       }
       const std::vector<RankReport> reports = runner.measure(instruction);
-      const auto failed_peers = gather_values(world, runner.failed_peers());
+      const auto failed_peers = gather_values(world, communicator.failed_peers());
       world.enter(Phase::report);
       if (server) server->finish_round(reports, failed_peers);
     } catch (...) {

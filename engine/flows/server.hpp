@@ -9,10 +9,6 @@
 
 namespace busbw {
 
-/// Color of the ranks that are not lost, for Team::split. It is not 0, because a gathered value of a lost rank is the
-/// default value (gather_values).
-inline constexpr int kLivingColor = 1;
-
 /// Descriptors of rank 0's process on which requests arrive and answers leave, and the limit of a flow.
 struct FlowService {
   int requests_fd = 0;
@@ -20,15 +16,14 @@ struct FlowService {
   double flow_limit_s = 0;  // a flow has failed if it moves no data for this time
 };
 
-/// Serves requests until one asks to end, or the requests end. All ranks call it. If the communicator can give up
-/// peers, a flow that times out ends only itself, and a lost process ends only its flows: the other ranks reconnect,
-/// and repeat the round. Otherwise such a failure ends the job.
+/// Connects the ranks, and serves requests until one asks to end, or the requests end. All ranks call it. If the
+/// communicator can give up peers, a flow that times out ends only itself, and a lost process ends only its flows: the
+/// other ranks connect again, and repeat the round. Otherwise such a failure ends the job.
 ///
-/// `group`: the ranks of the communicator, which are all ranks that could start. `max_bytes`: length of each buffer
-/// without its guards. `location`: that of this rank. `failure_message` reports the current exception of a round and
-/// returns the message of the job's failure, which is the answer to the request.
-void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator, const FlowService& service,
-                 std::uint64_t max_bytes, const RankLocation& location,
-                 const std::function<std::string()>& failure_message);
+/// `communicator`: of all ranks of the job, also those that could not start. `max_bytes`: length of each buffer without
+/// its guards. `location`: that of this rank. `failure_message` reports the current exception and returns the message
+/// of the job's failure, which is the answer to the request.
+void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowService& service, std::uint64_t max_bytes,
+                 const RankLocation& location, const std::function<std::string()>& failure_message);
 
 }  // namespace busbw

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "common/os/provenance.hpp"
@@ -305,6 +306,12 @@ void LaunchedJob::tolerate_losses(bool is_tolerated) {
   if (server_) server_->tolerate_losses(is_tolerated);
 }
 
+bool LaunchedJob::lose_ranks(const std::vector<int>& ranks, const std::string& reason) {
+  std::set<int> processes;
+  for (const int rank : ranks) processes.insert(rank / membership_.ranks_per_process);
+  return server_ && server_->lose_processes(processes, "was left out: " + reason);
+}
+
 std::map<int, Loss> LaunchedJob::lost_ranks() const {
   std::map<int, Loss> ranks;
   if (!server_) return ranks;
@@ -366,6 +373,7 @@ bool LaunchedJob::send_own_failure() {
 }
 
 void LaunchedJob::send_leave() {
+  const std::scoped_lock lock(mutex_);
   if (withdrawal_reason_.empty())
     control_->send(FrameKind::leave, {});
   else
@@ -427,9 +435,14 @@ bool LaunchedJob::should_wait_for_absent() const {
   return first_failure && (first_failure->exit == ExitCode::usage || first_failure->exit == ExitCode::environment);
 }
 
-void LaunchedJob::withdraw(const std::string& reason) noexcept {
+bool LaunchedJob::withdraw(const std::string& reason) {
+  const std::scoped_lock lock(mutex_);
+  if (!membership_.tolerates_losses || server_ || failure_) return false;
+  if (!withdrawal_reason_.empty()) return true;  // another rank of this process has withdrawn it
+  callbacks_.on_status(reason);
   withdrawal_reason_ = reason;
-  leave();
+  aborted_.store(true, std::memory_order_release);
+  return true;
 }
 
 void LaunchedJob::leave() noexcept {

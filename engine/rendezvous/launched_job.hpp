@@ -32,6 +32,8 @@ class LaunchedJob final : public Job {
   RankProgress progress(int rank) const override;
   std::vector<int> stopped_ranks() const override;
   void tolerate_losses(bool is_tolerated) override;
+  bool lose_ranks(const std::vector<int>& ranks, const std::string& reason) override;
+  bool withdraw(const std::string& reason) override;
   std::map<int, Loss> lost_ranks() const override;
   std::string rank_name(int rank) const override;
   std::string with_rank_name(int rank, const std::string& message) const override;
@@ -44,11 +46,10 @@ class LaunchedJob final : public Job {
   /// Aborts the job with `message`; call it from the catch block of `error`. Throws the job's first failure, which is
   /// `error` itself or the failure of another process.
   [[noreturn]] void fail_with(const std::exception& error, const std::string& message);
-  /// Leaves a job that tolerates losses, because the ranks of this process cannot start. Not in process 0.
-  void withdraw(const std::string& reason) noexcept;
   /// Returns the address at which this process reached the store: "10.0.0.1:4711".
   const std::string& store_address_text() const { return store_address_text_; }
-  /// Leaves the job. Call it when this process's ranks have ended and its output is complete. Process 0 waits up to 5 s
+  /// Leaves the job. Call it when this process's ranks have ended and its output is complete. If the process has
+  /// withdrawn, the others learn the reason. Process 0 waits up to 5 s
   /// until all other processes have left.
   void leave() noexcept;
 
@@ -97,12 +98,12 @@ class LaunchedJob final : public Job {
   mutable std::mutex mutex_;  // guards the following members up to is_control_open_
   mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;
+  std::string withdrawal_reason_;  // empty if this process has not withdrawn
   bool is_own_failure_ = false;  // a failure began in this process, so the control thread must send `failure_`
   bool is_unconfirmed_ = false;  // the store has not answered `failure_` yet and may still name an earlier failure
   bool is_control_open_ = false;  // the control thread is connected to the store
 
   std::unique_ptr<TcpChannel> control_;  // after the constructor, used only by the control thread
-  std::string withdrawal_reason_;  // set before `is_leaving_`; empty if this process has not withdrawn
   std::atomic<bool> is_leaving_{false};
   std::thread control_thread_;
 };

@@ -44,9 +44,11 @@ Membership make_membership(const Options& options, const World& world) {
           .hosts = world.hosts};
 }
 
-/// True if the job continues without this process if the process cannot start. The process then ends with exit code 0,
-/// because the search of process 0 reports the loss.
-bool can_withdraw(const Options& options, const World& world) { return options.serves_flows() && world.rank != 0; }
+/// Withdraws this process after an error before its ranks start, if the job continues without it. The process then ends
+/// with exit code 0, because the search of process 0 reports the loss.
+bool withdraw_before_start(LaunchedJob& job, const std::string& message) {
+  return job.withdraw("cannot start: " + message);
+}
 
 /// Returns the variables that change what is measured and should be equal in all processes. NCCL_TESTS_DEVICE may
 /// differ.
@@ -147,9 +149,8 @@ class LaunchedProcess {
   /// the first failure of the job, which may be that of another process.
   void abort_and_exit(const Failure& call_failure) {
     const bool is_interrupted = call_failure.exit != ExitCode::environment && call_failure.exit != ExitCode::rank_lost;
-    if (can_withdraw(options_, world_) && !is_interrupted) {
-      print_stderr(options_.program, call_failure.message);
-      job_.withdraw(call_failure.message);
+    if (!is_interrupted && withdraw_before_start(job_, call_failure.message)) {
+      job_.leave();
       _exit(0);
     }
     const int first_rank = world_.rank * options_.ranks_per_process();
@@ -225,11 +226,7 @@ JobResult run_launched(const Options& options, const World& world) {
   try {
     return LaunchedProcess(options, world, choice, job).run();
   } catch (const std::exception& error) {
-    if (can_withdraw(options, world) && dynamic_cast<const EnvironmentError*>(&error) && !job.aborted()) {
-      print_stderr(options.program, error.what());
-      job.withdraw(error.what());
-      return {};
-    }
+    if (dynamic_cast<const EnvironmentError*>(&error) && withdraw_before_start(job, error.what())) return {};
     job.fail_with(error, job.with_rank_name(world.rank * options.ranks_per_process(), error.what()));
   }
 }

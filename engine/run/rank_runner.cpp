@@ -329,10 +329,10 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
     return measure_comm_ops(plan, backend, world, ranks, reporter);
   }
   const int process = world.rank() / plan.ranks_per_process();
-  const int color = plan.flow_service ? kLivingColor : plan.split.color(process);
-  if (plan.flow_service && world.rank() == 0) job.tolerate_losses(false);  // a communicator needs all its ranks
-  membership.group = world.split(color);
-  membership.communicator = backend.connect(world, *membership.group);
+  const int color = plan.split.color(process);
+  // Flows have no groups. Their ranks connect in serve_flows, so a rank may be lost before.
+  if (!plan.flow_service) membership.group = world.split(color);
+  membership.communicator = backend.connect(world, membership.group ? *membership.group : world);
   Communicator& communicator = *membership.communicator;
   communicator.enter(Phase::initialisation);
   if (plan.neighbor)
@@ -344,7 +344,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
   if (plan.flow_service)
-    return serve_flows(job, world, *membership.group, communicator, *plan.flow_service, plan.max_bytes,
+    return serve_flows(job, world, communicator, *plan.flow_service, plan.max_bytes,
                        describe_location(backend, world.rank() - plan.first_rank), failure_message);
   if (plan.replay)
     replay_program(plan, backend, world, communicator, ranks, reporter);

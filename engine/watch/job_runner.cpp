@@ -94,8 +94,8 @@ class AbortGracePeriod {
   std::optional<double> start_s_;
 };
 
-/// Diagnoses the ranks once, after a rank was lost or the job stalled. Aborts a stalled job. Detects stalls only if
-/// this process sees all ranks.
+/// Diagnoses the ranks once, after a rank was lost or the job stalled. Aborts a stalled job, unless it can continue
+/// without the ranks that hang. Detects stalls only if this process sees all ranks.
 class JobMonitor {
  public:
   JobMonitor(Job& job, const JobSettings& settings, const JobCallbacks& callbacks)
@@ -109,9 +109,10 @@ class JobMonitor {
     }
     if (!job_.watches_all_ranks()) return;
     if (const auto stall = watchdog_.check_progress(monotonic_s())) {
+      if (job_.lose_ranks(stall->ranks, stall->message)) return watchdog_.restart(monotonic_s());
       diagnose();  // before the abort, while the ranks still hang
-      job_.abort(ExitCode::rank_lost, *stall);
-      stall_message_ = *stall;
+      job_.abort(ExitCode::rank_lost, stall->message);
+      stall_message_ = stall->message;
     }
   }
 
@@ -303,7 +304,8 @@ JobResult run_in_processes(LocalJob& job, const JobSettings& settings, const Job
   for (children.reap(); children.is_running(); children.reap()) {
     signal_monitor.wait();
     const double delay_s = children.is_process0_stopped() ? 0 : kDiagnosisLimitS;
-    if (const auto stall = watchdog.check_progress(monotonic_s(), delay_s)) job.abort(ExitCode::rank_lost, *stall);
+    if (const auto stall = watchdog.check_progress(monotonic_s(), delay_s))
+      job.abort(ExitCode::rank_lost, stall->message);
     if (job.aborted() && !has_continued) {
       children.send_from(/*first=*/0, SIGCONT);  // a stopped process would not see the abort
       has_continued = true;
@@ -323,6 +325,10 @@ void report_failure(Job& job, int rank) {
   try {
     throw;
   } catch (const JobAborted&) {
+  } catch (const EnvironmentError& error) {
+    // The environment of this process failed, such as its GPU. Others may continue.
+    if (!job.withdraw(fmt::format("failed in phase {}: {}", name(job.progress(rank).phase), error.what())))
+      job.abort(error.exit(), job.with_rank_name(rank, error.what()));
   } catch (const Error& error) {
     job.abort(error.exit(), job.with_rank_name(rank, error.what()));
   } catch (const std::exception& error) {

@@ -58,7 +58,7 @@ std::string last_operations_text(const Job& job, const std::string& collective) 
   return text;
 }
 
-std::optional<std::string> Watchdog::check_progress(double now_s, double delay_s) {
+std::optional<Stall> Watchdog::check_progress(double now_s, double delay_s) {
   std::vector<std::uint64_t> steps;
   steps.reserve(job_.ranks());
   for (int rank = 0; rank < job_.ranks(); ++rank) steps.push_back(job_.progress(rank).steps);
@@ -68,21 +68,21 @@ std::optional<std::string> Watchdog::check_progress(double now_s, double delay_s
     return std::nullopt;
   }
   if (now_s - last_change_s_ < limit_s_ + delay_s) return std::nullopt;
-  return stall_message();
+  return describe_stall();
 }
 
-std::string Watchdog::stall_message() const {
+Stall Watchdog::describe_stall() const {
   const std::vector<int> ranks = awaited_ranks(job_);
   // Look for stopped ranks first: a rank that is stopped within an operation has as many steps as the ranks that wait
   // for it, so steps do not identify it.
   std::vector<int> stopped_ranks = job_.stopped_ranks();
   std::erase_if(stopped_ranks, [&](int rank) { return !std::ranges::binary_search(ranks, rank); });
   if (!stopped_ranks.empty())
-    return fmt::format(
-        "no rank made progress for {:g} s: {} {} stopped or silent in phase {}, the others wait; continue the process "
-        "(kill -CONT), or check its host",
-        limit_s_, ranks_text(job_, stopped_ranks), stopped_ranks.size() == 1 ? "is" : "are",
-        name(job_.progress(stopped_ranks.front()).phase));
+    return {fmt::format("no rank made progress for {:g} s: {} {} stopped or silent in phase {}, the others wait; "
+                        "continue the process (kill -CONT), or check its host",
+                        limit_s_, ranks_text(job_, stopped_ranks), stopped_ranks.size() == 1 ? "is" : "are",
+                        name(job_.progress(stopped_ranks.front()).phase)),
+            stopped_ranks};
   const auto steps_of = [&](int rank) { return last_steps_[static_cast<std::size_t>(rank)]; };
   const std::uint64_t min_steps = steps_of(std::ranges::min(ranks, {}, steps_of));
   const std::uint64_t max_steps = steps_of(std::ranges::max(ranks, {}, steps_of));
@@ -91,13 +91,14 @@ std::string Watchdog::stall_message() const {
     if (steps_of(rank) == min_steps) slowest_ranks.push_back(rank);
   const std::string_view phase = name(job_.progress(slowest_ranks.front()).phase);
   if (min_steps == max_steps)
-    return fmt::format(
-        "no rank made progress for {:g} s in phase {}, all are at the same step; raise -T if one step may take longer",
-        limit_s_, phase);
-  return fmt::format(
-      "no rank made progress for {:g} s: {} did not get past phase {}, the others wait; check its process and host, "
-      "or raise -T",
-      limit_s_, ranks_text(job_, slowest_ranks), phase);
+    return {fmt::format("no rank made progress for {:g} s in phase {}, all are at the same step; raise -T if one step "
+                        "may take longer",
+                        limit_s_, phase),
+            {}};
+  return {fmt::format("no rank made progress for {:g} s: {} did not get past phase {}, the others wait; check its "
+                      "process and host, or raise -T",
+                      limit_s_, ranks_text(job_, slowest_ranks), phase),
+          slowest_ranks};
 }
 
 }  // namespace busbw

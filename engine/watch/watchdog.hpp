@@ -12,18 +12,26 @@ namespace busbw {
 /// Limit without the flag -T, in seconds.
 inline constexpr double kDefaultLimitS = 600;
 
+/// No rank of a job makes progress.
+struct Stall {
+  std::string message;
+  std::vector<int> ranks;  // that the other ranks wait for; empty if all ranks are at the same step
+};
+
 /// Compares the step counters of all ranks between calls.
 class Watchdog {
  public:
   /// `limit_s`: maximum time without progress on any rank, starting at `now_s`.
   Watchdog(const Job& job, double limit_s, double now_s) : job_(job), limit_s_(limit_s), last_change_s_(now_s) {}
 
-  /// Checks the progress of all ranks. Returns a message if no rank made a step within the limit and `delay_s` more. In
+  /// Checks the progress of all ranks. Returns the stall if no rank made a step within the limit and `delay_s` more. In
   /// this delay, another watchdog may act first.
-  std::optional<std::string> check_progress(double now_s, double delay_s = 0);
+  std::optional<Stall> check_progress(double now_s, double delay_s = 0);
+  /// Starts the limit again at `now_s`, because the job continues without the ranks that the others waited for.
+  void restart(double now_s) { last_change_s_ = now_s; }
 
  private:
-  std::string stall_message() const;
+  Stall describe_stall() const;
 
   const Job& job_;
   double limit_s_;

@@ -113,8 +113,6 @@ def test_rates_of_flows(several: Machine, job: FlowJob) -> None:
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_process_that_is_lost_in_a_round(several: Machine, job: FlowJob, blow: signal.Signals) -> None:
-    if blow == signal.SIGSTOP and not several.on_gpus:
-        pytest.skip("over TCP, ranks of a ring give up each other before the stopped one")
     flows = ring(several.count)
     victim = several.count - 1
     job.request(*flows)

@@ -20,7 +20,7 @@ struct NcclOptions {
   int rma_contexts = 0;                                    // -H; 0: no puts
   bool captures = false;                                   // -G
   bool shares_gpus = false;                                // several local ranks use one GPU
-  bool survives_losses = false;   // flows: calls do not block, so that no rank waits forever for a lost rank
+  bool survives_losses = false;   // flows: no rank waits forever for a lost rank, because calls do not block
   int root_every = 0;             // comm_ops -R: number of ranks for each root; 0: one root
   bool shares_resources = false;  // comm_ops -S: split and shrunk communicators share those of their parent
   std::optional<int> max_peers;  // maximum number of peers that a rank sends to, if the collective limits it

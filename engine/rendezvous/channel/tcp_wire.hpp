@@ -28,7 +28,7 @@ enum class FrameKind : std::uint8_t {
   abort,      // client: exit code and message
   failure,    // server: exit code and message
   leave,      // client: the process leaves, because its ranks have ended; server: empty reply, also to `withdraw`
-  withdraw,   // client: the process leaves, and the reason why its ranks cannot start
+  withdraw,   // client: the process leaves after an error of its own, with the reason
 };
 
 /// Bound for frames: a value of StoreState::kMaxValueBytes, with its key and the other fields.

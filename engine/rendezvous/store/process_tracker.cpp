@@ -80,6 +80,14 @@ void ProcessTracker::lose_absent_processes(const std::vector<std::string>& hosts
     if (processes_[i].state == Process::State::absent) mark_lost(static_cast<int>(i), event);
 }
 
+bool ProcessTracker::lose_processes(const std::set<int>& processes, const std::string& event) {
+  const std::scoped_lock lock(mutex_);
+  if (!tolerates_losses_ || processes.empty() || processes.contains(0)) return false;
+  for (const int process : processes)
+    if (process_at(process).state == Process::State::joined) mark_lost(process, event);
+  return true;
+}
+
 /// Returns the host of each absent process, or nothing if `hosts` does not determine all of them. `hosts` does if no
 /// process of a host with an absent process has joined, and only one host is absent or the hosts are in process order.
 std::map<int, std::string> ProcessTracker::hosts_of_absent(std::vector<std::string> hosts) const {
@@ -263,7 +271,7 @@ void ProcessTracker::mark_left(int process) {
 
 void ProcessTracker::mark_withdrawn(int process, const std::string& reason) {
   const std::scoped_lock lock(mutex_);
-  mark_lost(process, "cannot start: " + reason);
+  mark_lost(process, reason);
 }
 
 bool ProcessTracker::record_closed_connection(int process_number, bool is_control) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ class ProcessTracker {
   /// unknown. The messages name the hosts of the absent processes only if `hosts` and the joined processes determine
   /// these hosts.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
+  /// Marks hanging processes as lost, if the job tolerates that. Otherwise returns false, also without `processes`.
+  /// `event`: rest of the sentence about each.
+  bool lose_processes(const std::set<int>& processes, const std::string& event);
   std::map<int, Loss> lost_processes() const;
   /// Returns the job's first failure, or nothing.
   std::optional<Failure> failure() const;
@@ -67,7 +71,7 @@ class ProcessTracker {
   /// Records the phase of one rank of a process. Throws BrokenMessage if the message is invalid.
   void record_phase(int process, MessageReader& reader);
   void mark_left(int process);
-  /// Marks a process, which left the job before its ranks started, as lost. `reason`: why the process cannot start.
+  /// Marks a process that left the job after an error of its own as lost. `reason`: rest of the sentence about it.
   void mark_withdrawn(int process, const std::string& reason);
   /// Records that the control connection of a process, or the connection of one of its ranks, closed. True if
   /// the closed connection makes the process lost.

@@ -88,6 +88,12 @@ void TcpStoreServer::lose_absent_processes(const std::vector<std::string>& hosts
   wake();
 }
 
+bool TcpStoreServer::lose_processes(const std::set<int>& processes, const std::string& event) {
+  const bool is_tolerated = tracker_.lose_processes(processes, event);
+  if (is_tolerated) wake();
+  return is_tolerated;
+}
+
 void TcpStoreServer::wake() noexcept { eventfd_write(wake_.number(), 1); }
 
 // ---- server thread --------------------------------------------------------------------------------------------------

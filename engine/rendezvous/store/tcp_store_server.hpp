@@ -46,6 +46,8 @@ class TcpStoreServer {
   /// Like ProcessTracker::lose_absent_processes, and informs all clients: the job has failed, or continues without
   /// these processes.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
+  /// Like ProcessTracker::lose_processes, and ends the connections of these processes.
+  bool lose_processes(const std::set<int>& processes, const std::string& event);
   /// See ProcessTracker::wait_until_all_left.
   bool wait_until_all_left(int ticks, bool also_absent = false) {
     return tracker_.wait_until_all_left(ticks, also_absent);

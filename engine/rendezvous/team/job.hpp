@@ -57,6 +57,12 @@ class Job {
   /// Sets whether the job continues after a later loss of a process other than process 0. Call it in process 0. A job
   /// on one host ignores it, because every loss aborts that job.
   virtual void tolerate_losses(bool /*is_tolerated*/) {}
+  /// Counts the processes of hanging ranks as lost, with `reason`, if the job tolerates their loss. Otherwise returns
+  /// false. Also returns false if there are no `ranks`.
+  virtual bool lose_ranks(const std::vector<int>& /*ranks*/, const std::string& /*reason*/) { return false; }
+  /// Ends the part of this process in a job that tolerates its loss: its ranks end, and it counts as lost. Otherwise
+  /// returns false. `reason`: rest of the sentence about the process.
+  virtual bool withdraw(const std::string& /*reason*/) { return false; }
   /// Returns the ranks of lost processes with the losses. Empty also if the losses are unknown.
   virtual std::map<int, Loss> lost_ranks() const { return {}; }
   /// Returns the rank's name for messages: "rank 3", with its host in a launched job.

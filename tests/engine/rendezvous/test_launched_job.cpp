@@ -552,7 +552,13 @@ TEST_CASE("LaunchedJob: a search continues without a process that is absent or w
       membership.tolerates_losses = true;
       if (is_absent) membership.join_limit_s = kJoinLimitS;
       LaunchedJob job(membership, silent());
-      if (process == 1) return job.withdraw("no GPU");
+      if (process == 0) CHECK_FALSE(job.withdraw("cannot start: no GPU"));
+      if (process == 1) {
+        CHECK(job.withdraw("cannot start: no GPU"));
+        CHECK(job.aborted());  // ends the ranks of this process
+        CHECK_FALSE(job.failure());
+        return;
+      }
       const auto count = [](const std::vector<Bytes>& messages) {
         return MessageWriter().add(std::ranges::count(messages, true, &Bytes::empty)).bytes();
       };

@@ -65,9 +65,9 @@ TEST_CASE("watchdog: a delay gives another watchdog time, and the message keeps 
   Watchdog watchdog(stepped.job, kLimit, kStart);
   CHECK_FALSE(watchdog.check_progress(kStart, /*delay_s=*/8));
   CHECK_FALSE(watchdog.check_progress(kStart + kLimit + 7, /*delay_s=*/8));
-  const auto message = watchdog.check_progress(kStart + kLimit + 7);
-  REQUIRE(message);
-  CHECK(message->find("for 5 s") != std::string::npos);
+  const auto stall = watchdog.check_progress(kStart + kLimit + 7);
+  REQUIRE(stall);
+  CHECK(stall->message.find("for 5 s") != std::string::npos);
 }
 
 TEST_CASE("watchdog: a step restarts the limit") {
@@ -86,10 +86,14 @@ TEST_CASE("watchdog: names the ranks that are behind, and their phase") {
   stepped.step({0, 1, 2, 3}, Phase::warmup);
   stepped.step({0, 1, 3}, Phase::timing);
   CHECK_FALSE(watchdog.check_progress(kStart));
-  const auto sentence = watchdog.check_progress(kStart + kLimit);
-  REQUIRE(sentence);
-  check_names(*sentence, {"5 s", "rank 2 ", "warmup", "-T"});
-  CHECK(sentence->find("ranks") == std::string::npos);
+  const auto stall = watchdog.check_progress(kStart + kLimit);
+  REQUIRE(stall);
+  check_names(stall->message, {"5 s", "rank 2 ", "warmup", "-T"});
+  CHECK(stall->message.find("ranks") == std::string::npos);
+  CHECK(stall->ranks == std::vector{2});
+  watchdog.restart(kStart + kLimit);
+  CHECK_FALSE(watchdog.check_progress(kStart + 2 * kLimit - 0.1));
+  CHECK(watchdog.check_progress(kStart + 2 * kLimit));
 }
 
 TEST_CASE("watchdog: several ranks are listed, many are counted") {
@@ -97,13 +101,13 @@ TEST_CASE("watchdog: several ranks are listed, many are counted") {
   Watchdog few_watchdog(few.job, kLimit, kStart);
   few.step({1, 3});
   few_watchdog.check_progress(kStart);
-  check_names(*few_watchdog.check_progress(kStart + kLimit), {"rank 0, rank 2, rank 4", "rendezvous"});
+  check_names(few_watchdog.check_progress(kStart + kLimit)->message, {"rank 0, rank 2, rank 4", "rendezvous"});
 
   SteppedJob many(40);
   Watchdog many_watchdog(many.job, kLimit, kStart);
   many.step({0});
   many_watchdog.check_progress(kStart);
-  check_names(*many_watchdog.check_progress(kStart + kLimit),
+  check_names(many_watchdog.check_progress(kStart + kLimit)->message,
               {"rank 1, rank 2, rank 3, rank 4, rank 5, rank 6, rank 7, rank 8 and 31 more did not get past"});
 }
 
@@ -112,10 +116,12 @@ TEST_CASE("watchdog: ranks at the same step are not named") {
   Watchdog watchdog(stepped.job, 0.5, kStart);
   stepped.step({0, 1, 2}, Phase::check);
   watchdog.check_progress(kStart);
-  const auto sentence = watchdog.check_progress(kStart + 1);
-  REQUIRE(sentence);
-  check_names(*sentence, {"0.5 s", "check", "same step", "-T"});
-  for (const char* rank : {"rank 0", "rank 1", "rank 2", "ranks"}) CHECK(sentence->find(rank) == std::string::npos);
+  const auto stall = watchdog.check_progress(kStart + 1);
+  REQUIRE(stall);
+  check_names(stall->message, {"0.5 s", "check", "same step", "-T"});
+  for (const char* rank : {"rank 0", "rank 1", "rank 2", "ranks"})
+    CHECK(stall->message.find(rank) == std::string::npos);
+  CHECK(stall->ranks.empty());
 }
 
 TEST_CASE("watchdog: a stopped rank is named although all are at the same step") {
@@ -123,11 +129,14 @@ TEST_CASE("watchdog: a stopped rank is named although all are at the same step")
   job.stopped = {2};
   Watchdog watchdog(job, kLimit, kStart);
   watchdog.check_progress(kStart);
-  CHECK(watchdog.check_progress(kStart + kLimit) ==
+  const auto stall = watchdog.check_progress(kStart + kLimit);
+  REQUIRE(stall);
+  CHECK(stall->ranks == job.stopped);
+  CHECK(stall->message ==
         "no rank made progress for 5 s: rank 2 is stopped or silent in phase timing, the others wait; continue the "
         "process (kill -CONT), or check its host");
   job.stopped = {0, 1};
-  check_names(*watchdog.check_progress(kStart + kLimit), {"rank 0, rank 1 are stopped"});
+  check_names(watchdog.check_progress(kStart + kLimit)->message, {"rank 0, rank 1 are stopped"});
 }
 
 TEST_CASE("watchdog: a lost rank is not named, because no rank waits for it") {
@@ -137,9 +146,9 @@ TEST_CASE("watchdog: a lost rank is not named, because no rank waits for it") {
   job.ranks_progress[2].steps = 6;
   Watchdog watchdog(job, kLimit, kStart);
   watchdog.check_progress(kStart);
-  check_names(*watchdog.check_progress(kStart + kLimit), {": rank 2 did not get past phase timing"});
+  check_names(watchdog.check_progress(kStart + kLimit)->message, {": rank 2 did not get past phase timing"});
   job.stopped = {1};
-  check_names(*watchdog.check_progress(kStart + kLimit), {": rank 2 did not get past phase timing"});
+  check_names(watchdog.check_progress(kStart + kLimit)->message, {": rank 2 did not get past phase timing"});
 
   for (const int rank : {0, 2, 3}) job.ranks_progress[static_cast<std::size_t>(rank)].operations = 1;
   CHECK(last_operations_text(job, "flows") == "last issued: operation 1 (flows, 0 bytes) by rank 0, rank 2, rank 3");

@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +39,9 @@ class Conversation:
 
     def ask(self, request: dict[str, Any] | str) -> dict[str, Any]:
         self.say(request)
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
         assert self.running.process.stdout is not None
         answer = json.loads(self.running.process.stdout.readline())
         assert isinstance(answer, dict)
@@ -185,6 +189,47 @@ def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, program
     assert [one.running.finish().code for one in (first, third)] == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("fault", "reason", "code"),
+    [
+        ("die", "was lost in phase initialisation", -signal.SIGKILL),
+        ("hang", f"was left out: no rank made progress for 2 s: rank 1 on {NODE} did not get past phase init", 4),
+    ],
+)
+def test_a_process_that_is_lost_before_its_rank_is_connected(
+    fault: str, reason: str, code: int, programs: Programs
+) -> None:
+    first, second, third = launched(programs, "-T", 2, "--fault", f"{fault}:rank=1,phase=initialisation", size=3)
+    answer = first.ask({"ask": "cluster"})
+    assert [gpu["gpu"] for gpu in answer["lost"]] == [1]
+    assert "rank 1 (process 1, pid " in answer["lost"][0]["error"]
+    assert reason in answer["lost"][0]["error"]
+    expect_times(first.ask(measurement(1, (0, 2), (2, 0))), 1, 2)
+    first.say({"ask": "end"})
+    assert [one.running.finish().code for one in (first, second, third)] == [0, code, 0]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_ranks_of_a_ring_give_up_only_the_lost_one(sent: signal.Signals, programs: Programs) -> None:
+    """Ranks that wait for the lost one also keep their other neighbors waiting."""
+    job = launched(programs, "-T", 3, size=4)
+    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    expect_times(job[0].ask(measurement(1, *ring)), 1, 4)
+    job[0].say(measurement(2, *ring, size=512 * KIB, iterations=5000))
+    time.sleep(0.5)
+    os.kill(job[2].running.pid, sent)
+    for number in (2, 3):
+        answer = job[0].answer()
+        assert [flow.keys() for flow in answer["flows"]] == [{"times_us"}, {"error"}, {"error"}, {"times_us"}]
+        assert [gpu["gpu"] for gpu in answer["lost"]] == [2]
+        job[0].say(measurement(number + 1, *ring))
+    job[0].answer()
+    expect_times(job[0].ask(measurement(9, (0, 1), (1, 3), (3, 0))), 9, 3)
+    job[2].running.process.kill()
+    job[0].say({"ask": "end"})
+    assert [job[rank].running.finish().code for rank in (0, 1, 3)] == [0, 0, 0]
+
+
 def test_a_process_that_never_joins_is_lost_and_the_others_measure(programs: Programs) -> None:
     variables = {"BUSBW_JOIN_TIMEOUT_S": "2", "BUSBW_HOSTS": f"{NODE},other.example"}
     first, third = launched(programs, size=4, environment={0: variables, 2: variables})
@@ -230,13 +275,18 @@ def test_a_process_that_joins_after_the_limit_is_told_so(programs: Programs) -> 
     assert first.running.finish().code == 0
 
 
-def test_a_rank_that_hangs_is_named_after_the_loss_of_another_process(programs: Programs) -> None:
+def test_a_rank_that_hangs_is_lost_after_the_loss_of_another_process(programs: Programs) -> None:
     variables = {"BUSBW_JOIN_TIMEOUT_S": "2"}
     hangs = ["-T", 2, "--fault", "hang:rank=2,phase=timing"]
-    first, third = launched(programs, *hangs, size=3, environment={0: variables, 2: variables})
-    answer = first.ask(measurement(1, (0, 1)))
-    assert f"no rank made progress for 2 s: rank 2 on {NODE} did not get past phase timing" in answer["error"]
-    assert [one.running.finish().code for one in (first, third)] == [4, 4]
+    first, third, fourth = launched(programs, *hangs, size=4, environment=dict.fromkeys((0, 2, 3), variables))
+    answer = first.ask(measurement(1, (0, 1), (0, 2)))
+    assert (
+        f"no rank made progress for 2 s: rank 2 on {NODE} did not get past phase timing" in answer["flows"][0]["error"]
+    )
+    assert [gpu["node"] for gpu in answer["lost"]] == [NODE, "unknown (process 1)"]
+    expect_times(first.ask(measurement(2, (0, 2), (2, 0))), 2, 2)
+    first.say({"ask": "end"})
+    assert [one.running.finish().code for one in (first, third, fourth)] == [0, 4, 0]
 
 
 def test_a_process_that_cannot_start_is_lost_with_its_reason(programs: Programs) -> None:

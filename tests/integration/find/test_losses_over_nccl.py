@@ -26,18 +26,26 @@ def fakes(programs: Programs, size: int) -> dict[str, str]:
     }
 
 
-def start(programs: Programs, size: int, deaths: dict[int, str] | None = None, links: str = "") -> list[Conversation]:
+def start(
+    programs: Programs,
+    size: int,
+    deaths: dict[int, str] | None = None,
+    links: str = "",
+    gpu_errors: dict[int, str] | None = None,
+) -> list[Conversation]:
     """Starts a job with one rank in each process.
 
     Args:
         deaths: Call in which each of these processes kills itself (bench/programs/fake_peers.hpp).
         links: Links over which no operation ends.
+        gpu_errors: Call in which the GPU of each of these processes fails.
     """
     variables = {**fakes(programs, size), "BUSBW_PRETENDED_DEAD_LINKS": links}
     environment = {
         process: variables
         | {"BUSBW_LOCAL_RANK": str(process), "BUSBW_LOCAL_SIZE": str(size)}
         | ({"BUSBW_PRETENDED_DEATH": deaths[process]} if deaths and process in deaths else {})
+        | ({"BUSBW_PRETENDED_GPU_ERROR": gpu_errors[process]} if gpu_errors and process in gpu_errors else {})
         for process in range(size)
     }
     return launched(programs, "-T", LIMIT_S, size=size, environment=environment, engine=PRETENDED_ENGINE)
@@ -103,12 +111,50 @@ def test_processes_that_are_lost_one_after_another(pretended: Programs) -> None:
     end(job[0], job[2])
 
 
+@pytest.mark.parametrize("deaths", [{1: "join 1"}, {3: "join 1", 2: "join 2"}], ids=["one", "one_after_another"])
+def test_processes_that_are_lost_while_the_first_communicator_is_created(
+    deaths: dict[int, str], pretended: Programs
+) -> None:
+    job = start(pretended, 4, deaths=deaths)
+    answer = job[0].ask({"ask": "cluster"})
+    assert lost(answer) == sorted(deaths)
+    living = [rank for rank in range(4) if rank not in deaths]
+    expect_times(job[0].ask(measurement(1, (0, living[-1]), (living[-1], 0))), 1, 2)
+    end(*(job[rank] for rank in living))
+
+
 def test_a_rank_that_is_left_alone(pretended: Programs) -> None:
     job = start(pretended, 2, deaths={1: "operation 1"})
     answer = job[0].ask(measurement(1, (0, 1), (1, 0)))
     assert all("rank 1 (process 1, pid " in str(error) for error in failed(answer))
     assert lost(answer) == [1]
     end(job[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("join 1", "failed in phase initialisation: rank 2 on GPU 0000:00:02: ncclCommInitRank"),
+        ("operation 1", "failed in phase warmup: rank 2 on GPU 0000:00:02: waiting for the GPU"),
+        ("operation 3", "failed in phase timing: rank 2 on GPU 0000:00:02: waiting for the GPU"),
+    ],
+)
+def test_a_gpu_that_fails_in_a_living_process(call: str, reason: str, pretended: Programs) -> None:
+    job = start(pretended, 4, gpu_errors={2: call})
+    answer = job[0].ask(measurement(1, (0, 1), (1, 2), (2, 3), (3, 0)))
+    assert [error is None for error in failed(answer)] == [True, False, False, True]
+    assert lost(answer) == [2]
+    assert reason in str(failed(answer)[1])
+    expect_times(job[0].ask(measurement(2, (0, 1), (3, 1), (0, 3))), 2, 3)
+    end(*job)
+    assert reason in job[2].running.finish().stderr
+
+
+def test_a_gpu_of_process_0_that_fails_ends_the_job(pretended: Programs) -> None:
+    """Process 0 also runs the search."""
+    job = start(pretended, 2, gpu_errors={0: "operation 1"})
+    assert "rank 0 on GPU 0000:00:00: waiting for the GPU" in job[0].ask(measurement(1, (0, 1)))["error"]
+    assert [one.running.finish().code for one in job] == [3, 3]
 
 
 @pytest.mark.parametrize(

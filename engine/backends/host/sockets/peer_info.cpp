@@ -7,7 +7,7 @@ namespace busbw {
 
 Bytes PeerInfo::encoded() const {
   MessageWriter writer;
-  writer.add(world_rank).add(host).add(loopback_namespace).add(interfaces.size());
+  writer.add(world_rank).add(rank).add(host).add(loopback_namespace).add(interfaces.size());
   for (const Interface& interface : interfaces)
     writer.add(interface.name).add(interface.address.host()).add(interface.mask.host());
   return writer.bytes();
@@ -17,6 +17,7 @@ PeerInfo decode_peer_info(std::span<const std::byte> bytes) {
   MessageReader reader(bytes);
   PeerInfo info;
   info.world_rank = reader.take<int>();
+  info.rank = reader.take<int>();
   info.host = reader.take_text();
   info.loopback_namespace = reader.take_text();
   for (auto remaining = reader.take<std::size_t>(); remaining > 0; --remaining) {

@@ -17,6 +17,7 @@ struct PeerInfo {
   /// Equal on ranks that share a loopback interface; empty if unknown (loopback_namespace_id in socket_addresses.hpp).
   std::string loopback_namespace;
   std::vector<Interface> interfaces;
+  int rank = 0;  // in the communicator
 
   Bytes encoded() const;
   /// True if both ranks are known to reach each other over loopback. False for two containers of one host with separate

@@ -76,7 +76,9 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
     std::erase_if(usable, [&](const Interface& interface) {
       return !interface.address.is_loopback() && interface.name != port->name;
     });
-  SocketMesh mesh(group, world.rank(), usable, port ? port->name : std::string());
+  const std::string pinned = port ? port->name : std::string();
+  SocketMesh mesh = first_on_host_ ? SocketMesh(group.rank(), group.size(), usable, pinned)
+                                   : SocketMesh(group, world.rank(), usable, pinned);
   add_used_interfaces(mesh.used_interfaces());
   return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local_rank),
                                               buffers_->recv_buffer(local_rank));

@@ -20,9 +20,9 @@ namespace busbw {
 class SocketBackend final : public Backend {
  public:
   /// This process runs ranks `first_rank` to `first_rank + ranks - 1` of the job. `version` is the program's own
-  /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it. `first_on_host`: if set, each
-  /// rank uses one network interface only, and the ranks of a host take them in turn. The value is the number of this
-  /// process's first rank among the ranks of its host. If empty, ranks use all interfaces.
+  /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it. `first_on_host`: set for
+  /// flows. Each rank then uses one network interface only, and the ranks of a host take them in turn. The value is the
+  /// number of this process's first rank among the ranks of its host. If empty, ranks use all interfaces.
   SocketBackend(int first_rank, int ranks, std::string version, std::optional<int> first_on_host = {});
 
   const BackendTraits& traits() const override { return kHostTraits; }
@@ -34,7 +34,8 @@ class SocketBackend final : public Backend {
   /// The transport and, after ranks are connected, the local addresses that they use.
   std::vector<std::pair<std::string, std::string>> facts() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
-  /// `world` and this backend must outlive the communicator. Throws the errors of SocketMesh.
+  /// `world` and this backend must outlive the communicator. For flows, `group` must be `world`. Throws the errors of
+  /// SocketMesh.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
   std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& /*first*/,
                                                 int /*layer*/) override {

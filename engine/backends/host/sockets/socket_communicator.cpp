@@ -23,6 +23,9 @@ constexpr std::size_t kMaxTreeBytes = std::size_t{32} << 10;
 /// Maximum bytes received from a rank before they are reduced, so that they are still in the cache.
 constexpr std::size_t kMaxSlotBytes = std::size_t{128} << 10;
 
+/// Time limit of `reconnect`, in limits of give_up_peers_after; shorter than -T.
+constexpr double kConnectLimits = 2;
+
 std::size_t rounded_up(std::size_t number, std::size_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
 }
@@ -327,8 +330,17 @@ void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<con
 }
 
 bool SocketCommunicator::give_up_peers_after(double limit_s) {
+  peer_limit_s_ = limit_s;
   exchange_.give_up_after(ticks_of(limit_s));
   return true;
+}
+
+// Ranks also give up healthy peers: those that wait for a lost or stopped one. New connections have no data of the
+// round in which that happened.
+std::string SocketCommunicator::reconnect(Team& living) {
+  mesh_.reconnect(living, kConnectLimits * peer_limit_s_);
+  exchange_.restart();
+  return {};
 }
 
 std::vector<std::pair<int, std::string>> SocketCommunicator::failed_peers() const {

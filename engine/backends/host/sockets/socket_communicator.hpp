@@ -37,6 +37,7 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
   bool give_up_peers_after(double limit_s) override;
   std::vector<std::pair<int, std::string>> failed_peers() const override;
+  std::string reconnect(Team& living) override;
 
   void enter(Phase phase) override { exchange_.enter(phase); }
 
@@ -75,6 +76,7 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   std::span<std::byte> send_buffer_;
   std::span<std::byte> recv_buffer_;
   SocketExchange exchange_;
+  double peer_limit_s_ = 0;  // of give_up_peers_after
   std::vector<std::byte> work_;
   std::size_t slot_bytes_;
   /// Argument of reduce_sources(). As a member, it saves an allocation per operation.

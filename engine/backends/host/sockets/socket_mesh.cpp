@@ -1,10 +1,11 @@
-// Connects every rank of a group with every other one. Each rank accepts connections of lower ranks, then connects to
-// higher ranks.
+// Connects every rank of a group with every other one. Each rank connects to higher ranks, while a thread accepts the
+// connections of lower ranks.
 #include "backends/host/sockets/socket_mesh.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <iterator>
 #include <utility>
 
@@ -12,10 +13,17 @@
 #include "backends/host/sockets/socket_addresses.hpp"
 #include "backends/host/sockets/socket_connector.hpp"
 #include "common/os/provenance.hpp"
+#include "common/os/ticker.hpp"
 #include "common/support/error.hpp"
 
 namespace busbw {
 namespace {
+
+/// Minimum time to connect to a peer, if other peers have used up the limit.
+constexpr double kMinConnectS = 1;
+
+/// The time to connect to a peer has passed.
+struct ConnectTimeout {};
 
 void throw_if_aborted(const Team& group) {
   if (group.aborted()) throw JobAborted{};
@@ -33,63 +41,139 @@ bool all_on_this_host(const std::vector<PeerInfo>& members) {
 
 SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces,
                        const std::string& pinned_interface)
-    : own_interfaces_(own_interfaces.begin(), own_interfaces.end()),
-      rank_(group.rank()),
-      connections_(static_cast<std::size_t>(group.size())) {
-  const PeerInfo own_info{world_rank, host_name(), loopback_namespace_id(), own_interfaces_};
-  for (const Bytes& encoded : all_gather_values(group, own_info.encoded()))
-    members_.push_back(decode_peer_info(encoded));
+    : SocketMesh(group.rank(), group.size(), own_interfaces, pinned_interface) {
+  members_[static_cast<std::size_t>(rank_)].world_rank = world_rank;
+  connect(group, std::nullopt);
+}
 
-  std::vector<Listener> listeners;
-  {
-    SocketAcceptor acceptor(rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
-    listeners = all_gather_values(group, Listener{acceptor.port(), acceptor.token()});
-    // No deadlock: rank 0 has no lower rank to accept. After ranks 0 to r have connected to their higher ranks, rank
-    // r + 1 has accepted all its lower ranks, and connects as well.
-    accept_lower_ranks(acceptor, group, pinned_interface);
+SocketMesh::SocketMesh(int rank, int ranks, std::span<const Interface> own_interfaces,
+                       const std::string& pinned_interface)
+    : own_interfaces_(own_interfaces.begin(), own_interfaces.end()),
+      pinned_interface_(pinned_interface),
+      rank_(rank),
+      members_(static_cast<std::size_t>(ranks)),
+      connections_(static_cast<std::size_t>(ranks)) {
+  for (int number = 0; number < ranks; ++number) {
+    PeerInfo& member = members_[static_cast<std::size_t>(number)];
+    member.rank = member.world_rank = number;
   }
-  connect_to_higher_ranks(listeners, group, pinned_interface);
-  // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
-  // that reads the frame would also read that data, and lose it.
-  group.barrier();
+}
+
+void SocketMesh::reconnect(Team& living, double limit_s) {
+  for (Descriptor& connection : connections_) connection = Descriptor();
+  connect(living, limit_s);
+}
+
+void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
+  const std::vector<std::optional<int>> numbers = exchange_information(group);
+  std::vector<PeerInfo> living;
+  for (const auto& number : numbers)
+    if (number) living.push_back(members_[static_cast<std::size_t>(*number)]);
+  SocketAcceptor acceptor(rank_, all_on_this_host(living) ? ListenScope::this_host : ListenScope::all_addresses);
+  const auto listeners = all_gather_values(group, Listener{acceptor.port(), acceptor.token()});
+  std::vector<int> lower_ranks;
+  std::map<int, Listener> higher_ranks;
+  for (std::size_t i = 0; i < listeners.size(); ++i) {
+    if (!numbers[i] || listeners[i].port == 0 || unreachable_.contains(*numbers[i])) continue;
+    if (*numbers[i] < rank_) lower_ranks.push_back(*numbers[i]);
+    if (*numbers[i] > rank_) higher_ranks.emplace(*numbers[i], listeners[i]);
+  }
+
+  // Ranks accept all the time. So no rank waits for a rank that itself waits for an unreachable one.
+  std::atomic<bool> should_stop = false;
+  auto accepting =
+      std::async(std::launch::async, [&] { accept_lower_ranks(acceptor, group, lower_ranks, should_stop); });
+  std::vector<std::vector<Failure>> failures;
+  try {
+    const std::vector<Failure> own_failures = connect_to_higher_ranks(higher_ranks, group, limit_s);
+    if (!limit_s) accepting.get();  // a rank that cannot connect aborts the job
+    // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
+    // that reads the frame would also read that data, and lose it.
+    failures = all_gather_values(group, own_failures);
+  } catch (...) {
+    should_stop = true;
+    throw;
+  }
+  should_stop = true;
+  if (accepting.valid()) accepting.get();
+  for (std::size_t i = 0; i < failures.size(); ++i)
+    for (const auto& [peer, reason] : failures[i])
+      if (numbers[i] && peer == rank_) unreachable_.emplace(*numbers[i], reason);
+  for (const int peer : lower_ranks)
+    if (connection(peer) < 0) unreachable_.emplace(peer, fmt::format("{} did not connect", name_of(peer)));
+  for (const auto& [peer, reason] : unreachable_) connections_[static_cast<std::size_t>(peer)] = Descriptor();
+}
+
+std::vector<std::optional<int>> SocketMesh::exchange_information(Team& group) {
+  PeerInfo& own_info = members_[static_cast<std::size_t>(rank_)];
+  own_info = {own_info.world_rank, host_name(), loopback_namespace_id(), own_interfaces_, rank_};
+  std::vector<std::optional<int>> numbers;
+  for (const Bytes& encoded : all_gather_values(group, own_info.encoded())) {
+    numbers.emplace_back();
+    if (encoded.empty()) continue;
+    PeerInfo info = decode_peer_info(encoded);
+    if (info.rank < 0 || info.rank >= size()) throw BrokenMessage();
+    numbers.back() = info.rank;
+    members_[static_cast<std::size_t>(info.rank)] = std::move(info);
+  }
+  return numbers;
 }
 
 bool SocketMesh::is_on_this_host(int peer) const {
   return members_[static_cast<std::size_t>(peer)].shares_loopback_with(members_[static_cast<std::size_t>(rank_)]);
 }
 
-void SocketMesh::accept_lower_ranks(SocketAcceptor& acceptor, const Team& group, const std::string& pinned_interface) {
-  const auto lower_ranks = std::span(connections_).first(static_cast<std::size_t>(rank_));
-  while (!std::ranges::all_of(lower_ranks, &Descriptor::is_open)) {
+void SocketMesh::accept_lower_ranks(SocketAcceptor& acceptor, const Team& group, const std::vector<int>& lower_ranks,
+                                    const std::atomic<bool>& should_stop) {
+  const auto is_connected = [&](int peer) { return connection(peer) >= 0; };
+  while (!should_stop && !std::ranges::all_of(lower_ranks, is_connected)) {
     throw_if_aborted(group);
     for (auto& accepted : acceptor.serve()) {
-      const bool is_pinned = !pinned_interface.empty() && !is_on_this_host(accepted.rank);
-      if (is_pinned) bind_to_interface(accepted.connection, pinned_interface);
+      const bool is_pinned = !pinned_interface_.empty() && !is_on_this_host(accepted.rank);
+      if (is_pinned) bind_to_interface(accepted.connection, pinned_interface_);
       connections_[static_cast<std::size_t>(accepted.rank)] = std::move(accepted.connection);
     }
   }
 }
 
-void SocketMesh::connect_to_higher_ranks(std::span<const Listener> listeners, const Team& group,
-                                         const std::string& pinned_interface) {
+std::vector<SocketMesh::Failure> SocketMesh::connect_to_higher_ranks(const std::map<int, Listener>& listeners,
+                                                                     const Team& group, std::optional<double> limit_s) {
+  std::vector<Failure> failures;
   // Networks over which an earlier peer could not be reached. They are tried last, because a failed attempt takes long.
-  std::vector<Interface> unreachable;
-  for (int peer = rank_ + 1; peer < size(); ++peer) {
-    const auto index = static_cast<std::size_t>(peer);
-    const std::vector<Interface>& interfaces = members_[index].interfaces;
-    auto addresses = candidate_addresses(interfaces, own_interfaces_, is_on_this_host(peer), unreachable);
-    for (Endpoint& address : addresses) address = endpoint_of(address.host(), listeners[index].port);
-    ConnectResult connected =
-        connect_to_rank(addresses, listeners[index].token, rank_, [&] { throw_if_aborted(group); }, pinned_interface);
-    if (!connected.socket.is_open())
-      throw EnvironmentError(
-          fmt::format("cannot reach {} over TCP: {}; open all ports between the hosts in the firewall, "
-                      "or set {} to the interfaces to use",
-                      name_of(peer), connected.message, kInterfacesVariable));
+  std::vector<Interface> unreachable_networks;
+  std::optional<TickLimit> limit;
+  if (limit_s) limit.emplace(*limit_s);
+  for (const auto& [peer, listener] : listeners) {
+    const std::vector<Interface>& interfaces = members_[static_cast<std::size_t>(peer)].interfaces;
+    auto addresses = candidate_addresses(interfaces, own_interfaces_, is_on_this_host(peer), unreachable_networks);
+    for (Endpoint& address : addresses) address = endpoint_of(address.host(), listener.port);
+    TickLimit min_limit(kMinConnectS);
+    const auto check_time = [&] {
+      throw_if_aborted(group);
+      if (limit && limit->has_passed() && min_limit.has_passed()) throw ConnectTimeout{};
+    };
+    ConnectResult connected;
+    try {
+      connected = connect_to_rank(addresses, listener.token, rank_, check_time, pinned_interface_);
+    } catch (const ConnectTimeout&) {
+      connected.message = fmt::format("no connection within {:g} s", *limit_s);
+    }
+    if (!connected.socket.is_open()) {
+      const std::string message = fmt::format(
+          "cannot reach {} over TCP: {}; open all ports between the hosts in the firewall, or set {} to the interfaces "
+          "to use",
+          name_of(peer), connected.message, kInterfacesVariable);
+      if (!limit) throw EnvironmentError(message);
+      unreachable_.emplace(peer, message);
+      failures.emplace_back(peer, message);
+      continue;
+    }
     if (const auto reached = remote_endpoint(connected.socket))
-      std::ranges::copy(unreachable_interfaces(interfaces, addresses, *reached), std::back_inserter(unreachable));
-    connections_[index] = std::move(connected.socket);
+      std::ranges::copy(unreachable_interfaces(interfaces, addresses, *reached),
+                        std::back_inserter(unreachable_networks));
+    connections_[static_cast<std::size_t>(peer)] = std::move(connected.socket);
   }
+  return failures;
 }
 
 std::vector<int> SocketMesh::world_ranks() const {

@@ -1,9 +1,13 @@
 #pragma once
 // TCP connections between every two ranks of a communicator. SocketCommunicator owns the mesh of its rank.
+#include <atomic>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "backends/host/sockets/peer_info.hpp"
@@ -21,17 +25,25 @@ inline constexpr std::string_view kInterfacesVariable = "BUSBW_SOCKET_IFNAME";
 /// closes them.
 class SocketMesh {
  public:
-  /// Connects all ranks of `group`; every member calls it. Each rank listens, accepts the lower ranks and then connects
-  /// to the higher ones. `own_interfaces`: interfaces of this host. Throws EnvironmentError if a rank cannot be
-  /// reached. The message has the rank, its host, the tried addresses and the remedy. Throws JobAborted if the team is
-  /// aborted.
+  /// Connects all ranks of `group`; every member calls it. `own_interfaces`: interfaces of this host. Throws
+  /// EnvironmentError if a rank cannot be reached. The message has the rank, its host, the tried addresses and the
+  /// remedy. Throws JobAborted if the team is aborted.
   /// `pinned_interface`: the only interface for connections to other hosts; empty: any.
   SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces,
              const std::string& pinned_interface = {});
+  /// Makes a mesh of the job's ranks 0 to `ranks` - 1 without connections, until `reconnect`.
+  SocketMesh(int rank, int ranks, std::span<const Interface> own_interfaces, const std::string& pinned_interface = {});
+
+  /// Replaces all connections by new ones between the ranks of `living`, which all call it. Spends about `limit_s` on
+  /// ranks that do not answer. Two ranks that cannot reach each other stay unreachable for each other.
+  void reconnect(Team& living, double limit_s);
+  /// Ranks that were unreachable in a `reconnect`, with the reason.
+  const std::map<int, std::string>& unreachable() const { return unreachable_; }
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
-  /// Descriptor of the connection to a rank of the communicator. Negative for this rank itself.
+  /// Descriptor of the connection to a rank of the communicator. Negative for this rank itself, and for a rank without
+  /// a connection.
   int connection(int peer) const { return connections_[static_cast<std::size_t>(peer)].number(); }
   /// World rank of each rank of the communicator.
   std::vector<int> world_ranks() const;
@@ -41,24 +53,36 @@ class SocketMesh {
   std::vector<Interface> used_interfaces() const;
 
  private:
-  /// Address of a rank's listener without the host, and the token that the listener requires.
+  /// Address of a rank's listener without the host, and the token that the listener requires. Port 0: the rank is lost.
   struct Listener {
     int port = 0;
     std::string token;
 
     static auto members(auto& self) { return std::tie(self.port, self.token); }
   };
+  /// A rank that another rank could not reach, with the reason.
+  using Failure = std::pair<int, std::string>;
 
+  /// Connects the ranks of `group`. Without a limit, throws EnvironmentError if a rank cannot be reached. With a limit,
+  /// notes it in `unreachable_`.
+  void connect(Team& group, std::optional<double> limit_s);
+  /// Sends this rank's information to all ranks of `group`, and stores theirs in `members_`. Returns the numbers of
+  /// these ranks in the communicator; nothing for a rank that was lost meanwhile.
+  std::vector<std::optional<int>> exchange_information(Team& group);
   bool is_on_this_host(int peer) const;
-  void accept_lower_ranks(SocketAcceptor& acceptor, const Team& group, const std::string& pinned_interface);
-  /// `listeners`: of all ranks of the group.
-  void connect_to_higher_ranks(std::span<const Listener> listeners, const Team& group,
-                               const std::string& pinned_interface);
+  /// Accepts connections of `lower_ranks` until all have one, or `should_stop` is set.
+  void accept_lower_ranks(SocketAcceptor& acceptor, const Team& group, const std::vector<int>& lower_ranks,
+                          const std::atomic<bool>& should_stop);
+  /// `listeners`: of the higher ranks, by number. Throws or returns failures like `connect`.
+  std::vector<Failure> connect_to_higher_ranks(const std::map<int, Listener>& listeners, const Team& group,
+                                               std::optional<double> limit_s);
 
   std::vector<Interface> own_interfaces_;
+  std::string pinned_interface_;
   int rank_;
-  std::vector<PeerInfo> members_;
+  std::vector<PeerInfo> members_;  // of lost ranks, an older one
   std::vector<Descriptor> connections_;
+  std::map<int, std::string> unreachable_;
 };
 
 }  // namespace busbw

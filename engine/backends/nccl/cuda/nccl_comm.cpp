@@ -43,8 +43,8 @@ NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const T
       rank_text_(std::move(rank_text)),
       live_communicators_(live_communicators),
       survives_losses_(flags.survives_losses && reads_config(library)) {
-  check_call(join(flags, group), "ncclCommInitRank");
-  check(finish_calls(), "ncclCommInitRank");
+  if (flags.survives_losses) return;  // `rejoin` follows
+  check(join(flags, group), "ncclCommInitRank");
 }
 
 ncclResult_t NcclComm::join(const NcclOptions& flags, Team& group) {
@@ -61,6 +61,7 @@ std::string NcclComm::rejoin(const NcclOptions& flags, Team& group, double limit
   ncclResult_t result = join(flags, group);
   if (result == ncclInProgress) result = finish_calls(limit_s);
   if (result == ncclSuccess) return {};
+  if (result != ncclInProgress && !may_be_error_of_peer(result)) check(result, "ncclCommInitRank");
   abort();
   if (result != ncclInProgress) return failure_text(result, "ncclCommInitRank");
   return fmt::format("{}: ncclCommInitRank did not end within {:g} s; raise -T, or check the network of the host",

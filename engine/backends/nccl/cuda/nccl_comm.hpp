@@ -15,12 +15,17 @@ namespace busbw {
 /// Returns NCCL's constant for an element type.
 ncclDataType_t nccl_type(Dtype dtype);
 
+/// True for errors that NCCL reports after a peer was lost or its network failed.
+inline bool may_be_error_of_peer(ncclResult_t result) {
+  return result == ncclRemoteError || result == ncclSystemError || result == ncclInternalError;
+}
+
 /// One rank's ncclComm_t.
 class NcclComm {
  public:
-  /// Joins the communicator of `group`, on the current device, under the id that rank 0 of the group creates.
-  /// `library`, `world` and `live_communicators` must outlive this. `rank_text`: "rank 3 on GPU 0000:0f:00", for
-  /// errors.
+  /// Joins the communicator of `group`, on the current device, under the id that rank 0 of the group creates. With
+  /// `NcclOptions::survives_losses`, the first call of `rejoin` joins instead. `library`, `world` and
+  /// `live_communicators` must outlive this. `rank_text`: "rank 3 on GPU 0000:0f:00", for errors.
   NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group, std::string rank_text,
            LiveCommunicators& live_communicators);
   /// Owns a communicator that exists.
@@ -40,8 +45,9 @@ class NcclComm {
   bool survives_losses() const { return survives_losses_; }
   /// Ends the operations of this rank without waiting for other ranks. `get` is then null until `rejoin`.
   void abort();
-  /// Replaces the communicator by one of the ranks of `group`, which all call it. Returns the reason if not all have
-  /// joined within `limit_s`, otherwise an empty string. Only if `survives_losses`.
+  /// Replaces the communicator, if there is one, by one of the ranks of `group`, which all call it. Returns the reason
+  /// if not all have joined within `limit_s`, otherwise an empty string. Throws if this rank fails itself. Without
+  /// `survives_losses`, it waits for all.
   std::string rejoin(const NcclOptions& flags, Team& group, double limit_s);
   /// Waits until the calls so far are done, at most `limit_s`, and returns NCCL's state: ncclInProgress if they are
   /// not. Throws JobAborted after an abort. Returns at once if calls block.

@@ -28,11 +28,6 @@ T make_element(double value) {
   }
 }
 
-/// True for errors that NCCL reports after a peer was lost or its network failed.
-bool may_be_error_of_peer(ncclResult_t result) {
-  return result == ncclRemoteError || result == ncclSystemError || result == ncclInternalError;
-}
-
 }  // namespace
 
 NcclIssuer::NcclIssuer(const NcclLibrary& library, NcclComm& comm, RankResources resources, CudaGate& gate)

@@ -92,6 +92,19 @@ TEST_CASE("ProcessTracker: a tolerated loss is no failure, except that of proces
   check_names(tracker.failure()->message, {"ranks 0 to 1 (process 0"});
 }
 
+TEST_CASE("ProcessTracker: hanging processes are lost if the job tolerates it, except process 0") {
+  ProcessTracker tracker(3, 2, 3);
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(tracker.add_connection(process(i)));
+  CHECK_FALSE(tracker.lose_processes({1}, "hangs"));
+  tracker.tolerate_losses(true);
+  CHECK_FALSE(tracker.lose_processes({}, "hangs"));
+  CHECK_FALSE(tracker.lose_processes({0, 1}, "hangs"));
+  CHECK(tracker.lost_processes().empty());
+  CHECK(tracker.lose_processes({1}, "hangs"));
+  CHECK_FALSE(tracker.failure());
+  CHECK(tracker.lost_processes().at(1).reason == "ranks 2 to 3 (process 1, pid 101 on n1) hangs");
+}
+
 TEST_CASE("ProcessTracker: absent processes are lost on the hosts without a joined process") {
   const auto losses = [](const std::vector<std::string>& hosts,
                          const std::map<int, std::string>& joined = {{0, "n0"}, {1, "n0"}}) {
@@ -133,7 +146,7 @@ TEST_CASE("ProcessTracker: a process that withdraws is lost with its reason, and
   ProcessTracker tracker(3, 2, 3);
   for (int i = 0; i < 3; ++i) CHECK_FALSE(tracker.add_connection(process(i)));
   tracker.tolerate_losses(true);
-  tracker.mark_withdrawn(1, "GPU 0 does not answer");
+  tracker.mark_withdrawn(1, "cannot start: GPU 0 does not answer");
   CHECK_FALSE(tracker.record_closed_connection(1, true));
   CHECK_FALSE(tracker.failure());
   CHECK(tracker.lost_processes().at(1).reason ==

@@ -25,7 +25,7 @@ using Listener = std::pair<int, std::string>;
 /// is a port at which nothing listens.
 std::vector<Listener> exchange_listeners(Team& team, int world_rank,
                                          const std::string& loopback_namespace = loopback_namespace_id()) {
-  all_gather_values(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces()}.encoded());
+  all_gather_values(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces(), team.rank()}.encoded());
   return all_gather_values(team, Listener(free_port(), std::string()));
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("SocketMesh: invalid connections during the setup are rejected; afterw
     }
     const ConnectResult connected = connect_to_rank(std::vector{loopback(port)}, token, 0, [] {});
     if (!connected.socket.is_open()) return "not accepted: " + connected.message;
-    world.barrier();  // of the mesh
+    all_gather_values(world, std::vector<std::pair<int, std::string>>());  // of the mesh: no rank is unreachable
     world.barrier();
     const bool still_open = connect_to(loopback(port), 1, [] { return false; }).socket.is_open();
     static_cast<void>(!send(connected.socket.number(), "hello", 5, MSG_NOSIGNAL));
@@ -106,6 +106,31 @@ TEST_CASE("SocketMesh: an unreachable rank is named with its host, the tried add
   CHECK(complaints == "");
   check_names(sentence, {"cannot reach rank 41 on host elsewhere", "127.0.0.1:", "Connection refused", "firewall",
                          "BUSBW_SOCKET_IFNAME"});
+}
+
+TEST_CASE("SocketMesh: with a limit, an unreachable rank is noted, and the others have new connections") {
+  const std::string complaints = run_threads(3, [&](Team& world) -> std::string {
+    const auto has_connection = [](const SocketMesh& mesh, int peer) { return mesh.connection(peer) >= 0; };
+    if (world.rank() == 2) {
+      exchange_listeners(world, 2);
+      const auto failures = all_gather_values(world, std::vector<std::pair<int, std::string>>());
+      if (failures.size() != 3 || failures[0].size() != 1 || failures[0][0].first != 2) return "rank 2 is reachable; ";
+      SocketMesh mesh(2, 3, interfaces());
+      mesh.reconnect(world, 60);
+      return mesh.unreachable().size() == 2 ? "" : "the unreachable rank was connected again; ";
+    }
+    SocketMesh mesh(world.rank(), 3, interfaces());
+    const int neighbor = 1 - world.rank();
+    if (has_connection(mesh, neighbor)) return "connected at the beginning; ";
+    for (int round = 0; round < 2; ++round) {
+      mesh.reconnect(world, 0.1);
+      if (!has_connection(mesh, neighbor) || has_connection(mesh, 2)) return "wrong connections; ";
+      if (mesh.unreachable().size() != 1 || !mesh.unreachable().contains(2)) return "wrong unreachable ranks; ";
+      check_names(mesh.unreachable().at(2), {"cannot reach rank 2 on host elsewhere", "firewall"});
+    }
+    return {};
+  });
+  CHECK(complaints == "");
 }
 
 TEST_CASE("SocketMesh: a host without an address to try is named as well") {
