@@ -273,8 +273,8 @@ void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowSe
   const bool can_lose_peers = communicator.give_up_peers_after(service.flow_limit_s);
   auto locations = gather_values(world, location);
   std::optional<FlowServer> server;
+  job.tolerate_losses(can_lose_peers);
   if (world.rank() == 0) {
-    job.tolerate_losses(can_lose_peers);
     for (const auto& [rank, loss] : job.lost_ranks()) locations[static_cast<std::size_t>(rank)].host = loss.host;
     server.emplace(job, world, service, FlowCluster(locations), max_bytes);
   }

@@ -303,6 +303,10 @@ std::vector<int> LaunchedJob::stopped_ranks() const {
 }
 
 void LaunchedJob::tolerate_losses(bool is_tolerated) {
+  {
+    const std::scoped_lock lock(mutex_);
+    tolerates_losses_ = is_tolerated;
+  }
   if (server_) server_->tolerate_losses(is_tolerated);
 }
 
@@ -437,12 +441,17 @@ bool LaunchedJob::should_wait_for_absent() const {
 
 bool LaunchedJob::withdraw(const std::string& reason) {
   const std::scoped_lock lock(mutex_);
-  if (!membership_.tolerates_losses || server_ || failure_) return false;
+  if (!tolerates_losses_ || server_ || failure_) return false;
   if (!withdrawal_reason_.empty()) return true;  // another rank of this process has withdrawn it
   callbacks_.on_status(reason);
   withdrawal_reason_ = reason;
   aborted_.store(true, std::memory_order_release);
   return true;
+}
+
+bool LaunchedJob::has_withdrawn() const {
+  const std::scoped_lock lock(mutex_);
+  return !withdrawal_reason_.empty();
 }
 
 void LaunchedJob::leave() noexcept {

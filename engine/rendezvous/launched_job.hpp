@@ -34,6 +34,7 @@ class LaunchedJob final : public Job {
   void tolerate_losses(bool is_tolerated) override;
   bool lose_ranks(const std::vector<int>& ranks, const std::string& reason) override;
   bool withdraw(const std::string& reason) override;
+  bool has_withdrawn() const override;
   std::map<int, Loss> lost_ranks() const override;
   std::string rank_name(int rank) const override;
   std::string with_rank_name(int rank, const std::string& message) const override;
@@ -99,6 +100,7 @@ class LaunchedJob final : public Job {
   mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;
   std::string withdrawal_reason_;  // empty if this process has not withdrawn
+  bool tolerates_losses_ = membership_.tolerates_losses;
   bool is_own_failure_ = false;  // a failure began in this process, so the control thread must send `failure_`
   bool is_unconfirmed_ = false;  // the store has not answered `failure_` yet and may still name an earlier failure
   bool is_control_open_ = false;  // the control thread is connected to the store

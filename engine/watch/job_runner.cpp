@@ -322,6 +322,7 @@ JobResult run_in_processes(LocalJob& job, const JobSettings& settings, const Job
 }  // namespace
 
 void report_failure(Job& job, int rank) {
+  if (job.has_withdrawn()) return;
   try {
     throw;
   } catch (const JobAborted&) {

@@ -83,9 +83,13 @@ void ProcessTracker::lose_absent_processes(const std::vector<std::string>& hosts
 bool ProcessTracker::lose_processes(const std::set<int>& processes, const std::string& event) {
   const std::scoped_lock lock(mutex_);
   if (!tolerates_losses_ || processes.empty() || processes.contains(0)) return false;
-  for (const int process : processes)
-    if (process_at(process).state == Process::State::joined) mark_lost(process, event);
-  return true;
+  bool has_lost = false;
+  for (const int process : processes) {
+    if (process_at(process).state != Process::State::joined) continue;  // it has left, so the others do not wait for it
+    mark_lost(process, event);
+    has_lost = true;
+  }
+  return has_lost;
 }
 
 /// Returns the host of each absent process, or nothing if `hosts` does not determine all of them. `hosts` does if no
@@ -97,7 +101,7 @@ std::map<int, std::string> ProcessTracker::hosts_of_absent(std::vector<std::stri
   const std::size_t per_host = processes_.size() / hosts.size();
   std::vector<int> absent_processes;
   std::vector<std::string> absent_hosts = hosts;  // hosts without a joined process
-  bool is_in_order = true;                        // the joined processes are in the order of `hosts`
+  bool is_in_order = true;  // the joined processes are in the order of `hosts`
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].state == Process::State::absent) {
       absent_processes.push_back(static_cast<int>(i));

@@ -36,7 +36,7 @@ class ProcessTracker {
   /// unknown. The messages name the hosts of the absent processes only if `hosts` and the joined processes determine
   /// these hosts.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
-  /// Marks hanging processes as lost, if the job tolerates that. Otherwise returns false, also without `processes`.
+  /// Marks hanging processes as lost, if the job tolerates that. Returns false if it marks none of `processes`.
   /// `event`: rest of the sentence about each.
   bool lose_processes(const std::set<int>& processes, const std::string& event);
   std::map<int, Loss> lost_processes() const;

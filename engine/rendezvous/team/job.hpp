@@ -54,8 +54,9 @@ class Job {
   /// Returns the ranks of processes that are stopped (SIGSTOP), or silent in a launched job. Empty also if the states
   /// of the processes are unknown.
   virtual std::vector<int> stopped_ranks() const { return {}; }
-  /// Sets whether the job continues after a later loss of a process other than process 0. Call it in process 0. A job
-  /// on one host ignores it, because every loss aborts that job.
+  /// Sets whether the job continues after a later loss of a process other than process 0. Call it in every process,
+  /// because a process may only withdraw from a job that continues. A job on one host ignores it, because every loss
+  /// aborts that job.
   virtual void tolerate_losses(bool /*is_tolerated*/) {}
   /// Counts the processes of hanging ranks as lost, with `reason`, if the job tolerates their loss. Otherwise returns
   /// false. Also returns false if there are no `ranks`.
@@ -63,6 +64,8 @@ class Job {
   /// Ends the part of this process in a job that tolerates its loss: its ranks end, and it counts as lost. Otherwise
   /// returns false. `reason`: rest of the sentence about the process.
   virtual bool withdraw(const std::string& /*reason*/) { return false; }
+  /// True after this process has withdrawn. Later errors of its ranks then follow from that.
+  virtual bool has_withdrawn() const { return false; }
   /// Returns the ranks of lost processes with the losses. Empty also if the losses are unknown.
   virtual std::map<int, Loss> lost_ranks() const { return {}; }
   /// Returns the rank's name for messages: "rank 3", with its host in a launched job.

@@ -554,7 +554,12 @@ TEST_CASE("LaunchedJob: a search continues without a process that is absent or w
       LaunchedJob job(membership, silent());
       if (process == 0) CHECK_FALSE(job.withdraw("cannot start: no GPU"));
       if (process == 1) {
+        job.tolerate_losses(false);
+        CHECK_FALSE(job.withdraw("cannot start: no GPU"));
+        CHECK_FALSE(job.has_withdrawn());
+        job.tolerate_losses(true);
         CHECK(job.withdraw("cannot start: no GPU"));
+        CHECK(job.has_withdrawn());
         CHECK(job.aborted());  // ends the ranks of this process
         CHECK_FALSE(job.failure());
         return;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <future>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "backends/host/sockets/socket_acceptor.hpp"
@@ -21,6 +22,8 @@ namespace {
 
 /// Minimum time to connect to a peer, if other peers have used up the limit.
 constexpr double kMinConnectS = 1;
+/// Time to connect to all peers, in limits. It ends before -T, so that a rank that connects does not count as hanging.
+constexpr double kMaxConnectLimits = 1.5;
 
 /// The time to connect to a peer has passed.
 struct ConnectTimeout {};
@@ -81,12 +84,21 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
 
   // Ranks accept all the time. So no rank waits for a rank that itself waits for an unreachable one.
   std::atomic<bool> should_stop = false;
-  auto accepting =
-      std::async(std::launch::async, [&] { accept_lower_ranks(acceptor, group, lower_ranks, should_stop); });
+  std::future<void> accepting;
+  try {
+    if (!lower_ranks.empty())
+      accepting =
+          std::async(std::launch::async, [&] { accept_lower_ranks(acceptor, group, lower_ranks, should_stop); });
+  } catch (const std::system_error& error) {
+    throw EnvironmentError(
+        fmt::format("cannot start a thread that accepts connections: {}; raise the limits on threads (ulimit -u, pids "
+                    "of the cgroup)",
+                    error.what()));
+  }
   std::vector<std::vector<Failure>> failures;
   try {
     const std::vector<Failure> own_failures = connect_to_higher_ranks(higher_ranks, group, limit_s);
-    if (!limit_s) accepting.get();  // a rank that cannot connect aborts the job
+    if (!limit_s && accepting.valid()) accepting.get();  // a rank that cannot connect aborts the job
     // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
     // that reads the frame would also read that data, and lose it.
     failures = all_gather_values(group, own_failures);
@@ -141,8 +153,11 @@ std::vector<SocketMesh::Failure> SocketMesh::connect_to_higher_ranks(const std::
   std::vector<Failure> failures;
   // Networks over which an earlier peer could not be reached. They are tried last, because a failed attempt takes long.
   std::vector<Interface> unreachable_networks;
-  std::optional<TickLimit> limit;
-  if (limit_s) limit.emplace(*limit_s);
+  std::optional<TickLimit> limit, limit_of_all;
+  if (limit_s) {
+    limit.emplace(*limit_s);
+    limit_of_all.emplace(kMaxConnectLimits * *limit_s);
+  }
   for (const auto& [peer, listener] : listeners) {
     const std::vector<Interface>& interfaces = members_[static_cast<std::size_t>(peer)].interfaces;
     auto addresses = candidate_addresses(interfaces, own_interfaces_, is_on_this_host(peer), unreachable_networks);
@@ -150,7 +165,8 @@ std::vector<SocketMesh::Failure> SocketMesh::connect_to_higher_ranks(const std::
     TickLimit min_limit(kMinConnectS);
     const auto check_time = [&] {
       throw_if_aborted(group);
-      if (limit && limit->has_passed() && min_limit.has_passed()) throw ConnectTimeout{};
+      if (!limit || !limit->has_passed()) return;
+      if (min_limit.has_passed() || limit_of_all->has_passed()) throw ConnectTimeout{};
     };
     ConnectResult connected;
     try {

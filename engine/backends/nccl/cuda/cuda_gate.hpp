@@ -49,7 +49,10 @@ class CudaGate {
   /// Throws if a closing exceeded the kernel's time limit, so that the device went on too early.
   void require_not_expired() const {
     if (__atomic_load_n(&words_->expired, __ATOMIC_ACQUIRE) != 0)
-      throw EnvironmentError(
+      // Not an EnvironmentError, because another rank may have delayed this process: its own environment has not
+      // failed.
+      throw Error(
+          ExitCode::environment,
           fmt::format("{}: operations were held back on the GPU for so long that its time limit passed, so their times "
                       "are invalid; find what delayed this process (its other ranks, swapping, a debugger), "
                       "and run again",

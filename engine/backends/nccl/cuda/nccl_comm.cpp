@@ -59,6 +59,10 @@ ncclResult_t NcclComm::join(const NcclOptions& flags, Team& group) {
 std::string NcclComm::rejoin(const NcclOptions& flags, Team& group, double limit_s) {
   abort();
   ncclResult_t result = join(flags, group);
+  if (!survives_losses_) {  // the other ranks are in the same blocking call, so an error must end the job
+    check(result, "ncclCommInitRank");
+    return {};
+  }
   if (result == ncclInProgress) result = finish_calls(limit_s);
   if (result == ncclSuccess) return {};
   if (result != ncclInProgress && !may_be_error_of_peer(result)) check(result, "ncclCommInitRank");

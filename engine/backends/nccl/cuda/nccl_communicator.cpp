@@ -16,10 +16,12 @@ namespace {
 
 constexpr std::size_t kMaxTiles = 256;  // cached tiles (docs/explanation/correctness.md), of up to 128 KiB each
 constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
-// Time limit of `reconnect`: a number of limits of give_up_peers_after, which is shorter than -T, and a time for each
-// rank, because NCCL needs longer to join many ranks.
+// Time limit of `reconnect`: a number of limits of give_up_peers_after, and a time for each rank, because NCCL needs
+// longer to join many ranks. The maximum is shorter than -T, so that a rank that waits for it does not count as
+// hanging.
 constexpr double kJoinLimits = 2;
 constexpr double kJoinSPerRank = 0.05;
+constexpr double kMaxJoinLimits = 3;
 
 // Operations that a rank may issue behind a closed gate without blocking. Two queues limit this number:
 // - A stream accepts about 1,024 launches before the next one blocks. An operation of NCCL needs a few launches: the
@@ -156,7 +158,9 @@ bool NcclCommunicator::give_up_peers_after(double limit_s) {
 // first one is joined in the same way.
 std::string NcclCommunicator::reconnect(Team& living) {
   const std::vector<int> ranks = all_gather_values(living, rank());
-  std::string reason = comm_.rejoin(flags_, living, kJoinLimits * peer_limit_s_ + kJoinSPerRank * living.size());
+  const double limit_s =
+      std::min(kJoinLimits * peer_limit_s_ + kJoinSPerRank * living.size(), kMaxJoinLimits * peer_limit_s_);
+  std::string reason = comm_.rejoin(flags_, living, limit_s);
   issuer_.continue_with(ranks);
   return reason;
 }

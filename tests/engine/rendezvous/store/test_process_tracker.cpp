@@ -103,6 +103,8 @@ TEST_CASE("ProcessTracker: hanging processes are lost if the job tolerates it, e
   CHECK(tracker.lose_processes({1}, "hangs"));
   CHECK_FALSE(tracker.failure());
   CHECK(tracker.lost_processes().at(1).reason == "ranks 2 to 3 (process 1, pid 101 on n1) hangs");
+  tracker.mark_left(2);
+  CHECK_FALSE(tracker.lose_processes({2}, "hangs"));  // nobody waits for a process that has left
 }
 
 TEST_CASE("ProcessTracker: absent processes are lost on the hosts without a joined process") {
