@@ -34,8 +34,8 @@ class SocketMesh {
   /// Makes a mesh of the job's ranks 0 to `ranks` - 1 without connections, until `reconnect`.
   SocketMesh(int rank, int ranks, std::span<const Interface> own_interfaces, const std::string& pinned_interface = {});
 
-  /// Replaces all connections by new ones between the ranks of `living`, which all call it. Takes up to 1.5 times `limit_s` if
-  /// ranks do not answer. Two ranks that cannot reach each other stay unreachable for each other.
+  /// Replaces all connections by new ones between the ranks of `living`, which all call it. Takes up to 1.5 times
+  /// `limit_s` if ranks do not answer. Two ranks that cannot reach each other stay unreachable for each other.
   void reconnect(Team& living, double limit_s);
   /// Ranks that were unreachable in a `reconnect`, with the reason.
   const std::map<int, std::string>& unreachable() const { return unreachable_; }
