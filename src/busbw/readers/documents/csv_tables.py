@@ -1,4 +1,6 @@
-"""Reads CSV of rccl-tests (one line per placement) and of AWS's converter for nccl-tests logs (one line per row).
+"""Reads CSV with a column of sizes and one of busbw.
+
+rccl-tests writes one line per placement. AWS's converter for nccl-tests logs writes one line per row.
 
 Column names are compared in lower case, with underscores for all other characters.
 """

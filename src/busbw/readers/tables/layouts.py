@@ -61,7 +61,7 @@ class RawRow(NamedTuple):
 
 
 class ColumnLayout(NamedTuple):
-    """Columns that the last header names. Only the rows show the other columns, such as operator and root."""
+    """Columns that the last header names. Rows can have more, such as the operator, which are found in the row."""
 
     placements: tuple[Placement, ...] = BOTH
     has_type: bool = True
@@ -80,7 +80,7 @@ class ColumnLayout(NamedTuple):
 
     @property
     def is_classic(self) -> bool:
-        """True if the header does not differ from that of current nccl-tests."""
+        """True if rows have the columns of current nccl-tests. Unit, root and unnamed placements do not matter."""
         return (
             self.placements == BOTH and self.has_type and not (self.has_cpu_time or self.backends or self.shows_error)
         )
@@ -91,15 +91,15 @@ class NotARowError(ValueError):
 
 
 _FIGURES_PER_PLACEMENT = {
+    3: 3,  # one placement without the wrong column
+    4: 4,  # one placement with it
     6: 3,  # two placements without the wrong column
     8: 4,  # two placements with it
     10: 5,  # with copybw
     16: 8,  # with the four columns of -I
     18: 9,  # with copybw and -I
-    3: 3,  # one placement without the wrong column
-    4: 4,  # one placement with it
 }
-"""Number of figures per placement, by the number of figures in a row."""
+"""Number of figures of one placement, by the number of figures of a whole row."""
 
 
 def find_row_start(text: str) -> int:
@@ -109,12 +109,15 @@ def find_row_start(text: str) -> int:
 
 
 def is_incomplete(words: list[str], columns: ColumnLayout) -> bool:
-    """True if the words are an incomplete row that a later line may complete."""
+    """True if the words are an incomplete row that a later line may complete.
+
+    Two placements without wrong columns have six figures, but so has a row that is cut. So eight are required.
+    """
     after_type = words[3:] if columns.has_type else words[2:]
-    figure_count = len(_split_operator(after_type)[1])
+    word_count = len(_split_operator(after_type)[1])  # figures, and perhaps root and timestamp
     is_nccl_tests = columns.has_type and not columns.has_one_placement and not columns.backends
     has_two_placements = is_nccl_tests and len(columns.placements) == 2
-    return figure_count < (8 if has_two_placements else 3)
+    return word_count < (8 if has_two_placements else 3)
 
 
 class RowWords(NamedTuple):
@@ -139,7 +142,7 @@ def split_optional_columns(words: list[str]) -> RowWords:
 
 
 def is_short(raw: RawRow) -> bool:
-    """True if a row has fewer figures than two placements with their numbers of wrong elements."""
+    """True if a complete row has one placement, or lacks numbers of wrong elements."""
     return len(raw.placement_texts) < len(BOTH) or not raw.placement_texts[-1].wrong
 
 
@@ -225,7 +228,7 @@ def _split_placements(figures: list[str], columns: ColumnLayout) -> tuple[Placem
 def share_count(raw: RawRow) -> float | None:
     """Returns size / (count x element bytes). None if unknown.
 
-    It is the number of ranks for collectives whose size column covers one share per rank, and 1 for others.
+    It is the number of ranks if the size covers a share of each rank, as for all_gather. Otherwise it is 1.
     """
     if raw.dtype is None or raw.elements == 0:
         return None

@@ -1,7 +1,7 @@
 """Finds lines of a log that stand in strings of JSON, as container runtimes, notebooks and Ansible write them.
 
-Strings that Python prints, such as `['# size', ...]` and `b'# size'`, are found too. A string is known by its key. Keys
-are learned from strings that hold rows or lines of a header.
+If one string with a key holds rows or lines of a header, all later strings with this key are returned. The key of an
+element is the key of its array. Strings that Python prints, such as `['# size', ...]` and `b'# size'`, are found too.
 """
 
 import json
@@ -13,15 +13,13 @@ from busbw.readers.wrappers.anchors import find_anchor, may_have_anchor
 
 _JSON_STRING = r'"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)(?P<end>"|\Z)'
 _STRING = re.compile(_JSON_STRING, re.DOTALL)
-_PYTHON_STRING = re.compile(
-    r"(?<![^\s\[({,:=])b?(?:"
-    + _JSON_STRING
-    + r"|'(?P<python_text>[^'\\]*(?:\\.[^'\\]*)*)(?P<python_end>')(?![^\s\]),}:]))",
-    re.DOTALL,
-)
-"""A string that Python prints, such as `'# size'` and `b"8"`. The apostrophe of "don't" begins no string."""
+_APOSTROPHE_STRING = r"'(?P<python_text>[^'\\]*(?:\\.[^'\\]*)*)(?P<python_end>')(?![^\s\]),}:])"
+"""A string between apostrophes. Only a blank or punctuation may follow it."""
+_PYTHON_STRING = re.compile(rf"(?<![^\s\[({{,:=])b?(?:{_JSON_STRING}|{_APOSTROPHE_STRING})", re.DOTALL)
+"""A string that Python prints, such as `'# size'` and `b"8"`. It begins after a blank or punctuation, so the apostrophe
+of "don't" begins none."""
 _PYTHON_LINES = re.compile(r"\\n|['\"],\s?b?['\"]")
-"""A line with an apostrophe that holds strings of Python has an escaped line feed, or two strings."""
+"""Sign that a line with an apostrophe holds strings of Python: an escaped line feed, or two neighboring strings."""
 _PYTHON_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _PYTHON_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 _VALUE_WITH_LINES = re.compile(r'":\s?"(?:[^"\\]|\\[^n\\])*\\n')
@@ -37,13 +35,15 @@ _REPEATED_SUFFIX = "_lines"
 """Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
 _MAX_KEYS = 4096
 """Maximum number of keys that are kept. A log of any length may have a new key on each line."""
+_BEFORE_ELEMENT = " \t,[("
+"""Characters that may stand before an element of an array."""
 _BRACKET = re.compile(r"[{}\[\]]")
 _TABLE_TAG = re.compile(r"(?:^|\\n)[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
 """Tag of an HTML table, which is the header of a published table or holds a row."""
 _BETWEEN_FIELDS = " ,:"
 """Characters between the strings of an object. Other text may open or close an object or a list."""
 _PADDING = " \t,'"
-"""Characters that may follow a bracket in a line."""
+"""Characters that may follow a bracket in a line. A string of a wrapper around the line may end with an apostrophe."""
 _MAX_SURROUNDINGS = 8000
 """Characters. The surroundings of a string in a longer line are left out."""
 
@@ -98,7 +98,7 @@ def _make_string(match: "re.Match[str]") -> _String:
     )
 
 
-class JsonStrings:
+class QuotedStrings:
     """Finds the strings in the lines of a log, in order."""
 
     def __init__(self, keys: set[str]) -> None:
@@ -107,9 +107,10 @@ class JsonStrings:
         self._array_key = ""
 
     def find(self, text: str) -> list[QuotedText]:
-        """Returns the strings with known keys, and those that hold rows or header lines. Their keys are then known.
+        """Returns the strings with known keys, and those that hold rows or header lines.
 
-        A string that repeats a line of another one is returned without its text.
+        Remembers the keys of the latter, up to a limit. A string that repeats the rows of an earlier string of the same
+        object is returned without its text: it counts as found, but its rows are not read twice.
         """
         is_python = "'" in text and _PYTHON_LINES.search(text)
         if not is_python and '"' not in text:
@@ -125,6 +126,7 @@ class JsonStrings:
                 repetitions.read(between)
                 self._read_between(between, match.start(), text)
             string = _make_string(match)
+            # As long as no key is known, an empty string can neither have a known key nor hold lines.
             is_empty_and_unknown = not string.escaped and not self._keys
             is_key = string.is_closed and _COLON.match(text, end)
             if is_empty_and_unknown or is_key:
@@ -138,9 +140,9 @@ class JsonStrings:
         """Returns a string that is a value or an element if it holds lines. `between` is the text before it."""
         own_key = _key_before(text, string.start)
         key = own_key or self._array_key
-        follows_text = not key and bool(between.strip(" \t,[(")) and not between.endswith("[")
+        follows_text = not key and bool(between.strip(_BEFORE_ELEMENT)) and not between.endswith("[")
         if follows_text and "\\n" not in string.escaped:
-            return None  # not the element of an array
+            return None  # a quotation within other text
         if key.endswith(_REPEATED_SUFFIX) and key.removesuffix(_REPEATED_SUFFIX) in self._keys:
             return _REPEATED_STRING
         content = string.decode()
@@ -148,9 +150,9 @@ class JsonStrings:
             return None
         if len(self._keys) < _MAX_KEYS:
             self._keys.add(key)
-        if repetitions.repeats(content):
+        if repetitions.add_unless_repeated(content):
             return _REPEATED_STRING
-        # Without a key of its own, it is an element, and other elements are around it.
+        # The surroundings of an element are other elements. They do not name the writer.
         has_surroundings = bool(own_key) or follows_text
         length = len(text) - (string.end - string.start)
         if not has_surroundings or length >= _MAX_SURROUNDINGS:
@@ -160,7 +162,7 @@ class JsonStrings:
 
     def _read_between(self, between: str, end: int, text: str) -> None:
         """Reads the text before the string at `end`, which may begin or end an array."""
-        is_after_string = len(between) < end
+        is_after_string = len(between) < end  # otherwise `between` begins at the beginning of the line
         if is_after_string and between.lstrip().startswith("]"):
             self._array_key = ""
         if between.rstrip().endswith("["):
@@ -174,7 +176,10 @@ class JsonStrings:
 
 
 class _Repetitions:
-    """Rows of earlier strings. Chat programs write a text and its parts in one object, so their strings share rows."""
+    """Finds strings that repeat the rows of an earlier string in the same object.
+
+    Chat programs write a text and its parts in one object. Objects are known by the depth of brackets.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
@@ -192,8 +197,11 @@ class _Repetitions:
                 for row in rows:
                     self._positions[row].remove(len(self._strings))
 
-    def repeats(self, content: str) -> bool:
-        """True if all rows of a string of several lines stand in an earlier string of the same object."""
+    def add_unless_repeated(self, content: str) -> bool:
+        """Returns true if all rows of a string of several lines stand in an earlier string of the same object.
+
+        Otherwise adds the string to the earlier ones.
+        """
         if "\n" not in content.strip():  # a line, which may be equal to another one
             return False
         rows = _rows_in(content)
@@ -207,14 +215,20 @@ class _Repetitions:
 
 
 def _rows_in(content: str) -> set[str]:
-    """Returns the rows and the lines of cells, without their prefixes."""
+    """Returns the rows, and the lines of tables of cells, without their prefixes.
+
+    Lines of cells have anchors without a position (anchors.py).
+    """
     lines = map(str.strip, content.splitlines())
     anchors = [(line, anchor) for line in lines if (anchor := find_anchor(line))]
     return {line[anchor.start :] for line, anchor in anchors if anchor.is_row or anchor.position is None}
 
 
 def _key_before(text: str, end: int) -> str:
-    """Returns the key of the value that begins at `end`, as `KEY_PATTERN` finds it. Empty if it has none."""
+    """Returns the key of the value that begins at `end`. Empty if it has none.
+
+    The function finds the keys of `KEY_PATTERN`, which would take too long on each string of a long line.
+    """
     before = text[max(0, end - MAX_KEY_LENGTH) : end].rstrip()
     if before.endswith(":"):
         before = before[:-1].rstrip()
@@ -250,9 +264,10 @@ def _decode(escaped: str) -> str:
 
 
 def _decode_python(escaped: str, *, is_bytes: bool = False) -> str:
-    """Returns the text of a string that Python prints. Unknown escapes remain.
+    r"""Returns the text of a string that Python prints. Unknown escapes remain.
 
-    JSON between apostrophes stays as it is if its line feeds are escaped once: Python would have escaped them twice.
+    JSON may stand between apostrophes, such as '{"log": "a\nb"}'. Python would have printed its line feed as two
+    backslashes and an n. So JSON with a single backslash there was not printed by Python, and stays as it is.
     """
     if _VALUE_WITH_LINES.search(escaped):
         return escaped

@@ -15,7 +15,7 @@ from busbw.readers.wrappers import cleaning
 from busbw.readers.wrappers.anchors import MAX_LENGTH, Anchor, count_bars_before_rule, find_anchor
 from busbw.readers.wrappers.delimited import MessageColumn, split_messages
 from busbw.readers.wrappers.prefixes import PrefixTable
-from busbw.readers.wrappers.quoting import JsonStrings, QuotedText
+from busbw.readers.wrappers.quoting import QuotedStrings, QuotedText
 
 _MAX_NESTING = 4
 """Maximum number of strings within strings."""
@@ -72,7 +72,7 @@ class Unwrapper:
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
-        self._strings = JsonStrings(self._keys)
+        self._strings = QuotedStrings(self._keys)
         self._column = MessageColumn()
         self._surroundings = PrefixTable()
         self._prefixes = PrefixTable()
@@ -143,14 +143,14 @@ class Unwrapper:
                 return cleaning.without_markup(candidate[end:]), writer, False
         return text, "", False
 
-    def _split(self, line: str, strings: JsonStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
+    def _split(self, line: str, strings: QuotedStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
         """Yields the lines within strings and markup."""
         is_whole_line = depth == 0
         if _has_only_prefix(line) and not (is_whole_line and self._column.is_known):
             yield _Part(cleaning.strip_controls(line), surroundings, is_inner=False, is_closed=False)
             return
         if is_whole_line and (message := self._column.find(line)):
-            inner_strings = JsonStrings(self._keys)
+            inner_strings = QuotedStrings(self._keys)
             for part in self._split(message.text, inner_strings, message.surroundings, depth + 1):
                 yield part._replace(is_inner=True, is_closed=True)
             return
@@ -172,7 +172,7 @@ class Unwrapper:
         """Yields the lines within the strings of a line."""
         for string in strings:
             for line in filter(None, _LINE_END.split(string.text)):
-                inner_strings = JsonStrings(self._keys)
+                inner_strings = QuotedStrings(self._keys)
                 for part in self._split(line, inner_strings, surroundings + string.surroundings, depth + 1):
                     yield part._replace(is_inner=True, is_closed=string.is_closed)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.readers.wrappers.delimited import MessageColumn
-from busbw.readers.wrappers.quoting import KEY_PATTERN, JsonStrings, _key_before
+from busbw.readers.wrappers.quoting import KEY_PATTERN, QuotedStrings, _key_before
 
 
 def rows(first: int, count: int = 2) -> str:
@@ -22,7 +22,7 @@ def rows(first: int, count: int = 2) -> str:
 
 
 def texts(document: object) -> list[str]:
-    return [found.text for found in JsonStrings(set()).find(json.dumps(document))]
+    return [found.text for found in QuotedStrings(set()).find(json.dumps(document))]
 
 
 def test_a_string_is_left_out_if_an_earlier_one_of_the_same_object_has_all_its_rows() -> None:
@@ -46,7 +46,7 @@ def test_keys_are_those_of_the_pattern(before: str) -> None:
 
 def find_strings(count: int) -> None:
     line = json.dumps({"out": [rows(16 * index + 8) for index in range(count)]})
-    JsonStrings(set()).find(line)
+    QuotedStrings(set()).find(line)
 
 
 def find_escaped_cells(count: int) -> None:
@@ -72,7 +72,7 @@ def test_time_is_linear_in_the_strings_of_a_line(find: Callable[[int], None]) ->
 
 def test_a_log_with_a_new_key_on_each_line_needs_bounded_memory() -> None:
     keys: set[str] = set()
-    strings = JsonStrings(keys)
+    strings = QuotedStrings(keys)
     for index in range(5000):
         (found,) = strings.find(json.dumps({f"t{index}": rows(8, 1)}))
         assert found.text == rows(8, 1)
