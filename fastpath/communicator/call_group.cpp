@@ -150,7 +150,7 @@ ncclResult_t queue_group_calls(const std::vector<PendingCall>& calls, const std:
   // deadlock if a GPU has no room for both. A communicator without delegated calls has no kernel of NCCL in the group.
   join_streams(group_streams, JoinedCommunicators::with_fast_and_delegated_calls);
   const ncclResult_t result = queue_calls(calls, nccl);
-  // The end of the group: later work of the program waits for all calls of the group.
+  // The end of the group: later work on a communicator's streams waits for all its calls in the group.
   if (result == ncclSuccess) join_streams(group_streams, JoinedCommunicators::with_fast_calls);
   return result;
 } catch (const std::exception& error) {
