@@ -42,7 +42,8 @@ VARIATIONS: dict[LaunchMode, RunVariation] = {
         description="one thread that launches several GPUs",
         source="ten starts of each program on 2 and on 4 H200, at 1 KiB, 32 KiB and 1 MiB: at most 1.77; "
         "longest over shortest of other rounds of one program at one size: above 1.8 in 4 of 468 on 4 H200, up to 8 "
-        "MiB, at most 2.52, and in 18 of 108 on 2 H200, below 1 MiB, at most 1.89 (bench/results/h200-x*-parity*.md, -g)",
+        "MiB, at most 2.52, and in 18 of 108 on 2 H200, below 1 MiB, at most 1.89 "
+        "(bench/results/h200-x*-parity*.md, -g)",
     ),
     "one each": RunVariation(
         factor=1.8,
