@@ -23,7 +23,7 @@ constexpr std::size_t kMaxTreeBytes = std::size_t{32} << 10;
 /// Maximum bytes received from a rank before they are reduced, so that they are still in the cache.
 constexpr std::size_t kMaxSlotBytes = std::size_t{128} << 10;
 
-/// Time limit of `reconnect`, in limits of give_up_peers_after. It is about 0.6 of -T.
+/// Time limit of `reconnect`, in limits of give_up_peers_after, each of which is at most 0.3 of -T.
 constexpr double kConnectLimits = 2;
 
 std::size_t rounded_up(std::size_t number, std::size_t multiple) {
