@@ -103,10 +103,17 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
 
     def distance_text(self, *, as_time: bool) -> str:
         """Distance from the typical figure, of the time or of the busbw: '19 % below typical'."""
+        percent = self._distance_percent(as_time=as_time)
+        return f"{abs(percent)} % {'above' if percent > 0 else 'below'} typical" if percent else "typical"
+
+    def signed_distance_text(self, *, as_time: bool) -> str:
+        """Distance from the typical figure for a column of a table, of the time or of the busbw: '-19 %'."""
+        percent = self._distance_percent(as_time=as_time)
+        return f"{percent:+} %" if percent else "0 %"
+
+    def _distance_percent(self, *, as_time: bool) -> int:
         distance = self.ratio - 1 if as_time else 1 / self.ratio - 1
-        if abs(distance) < 0.005:  # rounds to 0 %
-            return "typical"
-        return f"{abs(distance) * 100:.0f} % {'above' if distance > 0 else 'below'} typical"
+        return round(distance * 100)
 
 
 class BandVerdict(Struct, kw_only=True, frozen=True):

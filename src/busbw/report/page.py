@@ -109,8 +109,8 @@ class BandEvidence:
     worst_at: str
     measured: str
     expected: str
-    ratio: str
-    """Measured time over typical time: 'x1.20'."""
+    distance: str
+    """Distance of the measured from the typical figure: '-19 %'."""
     reason: str
 
 

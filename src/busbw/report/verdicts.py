@@ -26,7 +26,8 @@ def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> 
 def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
     sizes = [figure.size_bytes for figure in verdict.judged]
     worst, range_us = verdict.worst, verdict.worst.range_us
-    if verdict.band == "latency" or not worst.busbw_gbps:
+    as_time = verdict.band == "latency" or not worst.busbw_gbps
+    if as_time:
         measured = f"{number(worst.time_us)} us"
         expected = f"{number(range_us.low)} to {number(range_us.high)} us"
     else:
@@ -43,7 +44,7 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
         worst_at=size_text(worst.size_bytes),
         measured=measured,
         expected=expected,
-        ratio=f"x{worst.ratio:.2f}",
+        distance=worst.signed_distance_text(as_time=as_time),
         reason=verdict.reason,
     )
 

@@ -256,15 +256,11 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
     for band in bands:
         has_no_data = not band.worst.size_bytes  # a call of comm_ops
         sizes = "-" if has_no_data else size_range_text(figure.size_bytes for figure in band.judged)
-        measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
+        as_time = band.band == "latency"
+        measured, expected = figure_texts(band.worst, as_time=as_time)
+        distance = band.worst.signed_distance_text(as_time=as_time)
         worst_at = "-" if has_no_data else size_text(band.worst.size_bytes)
         line = Text(f"  {band.band:<7} ")
         line.append(f"{band.grade:<6} ", style=GRADE_STYLES[band.grade])
-        line.append(f"{sizes:<17} {worst_at:>8} {measured:>10} {expected:>13}  {_ratio_text(band.worst.ratio)}")
+        line.append(f"{sizes:<17} {worst_at:>8} {measured:>10} {expected:>13}  {distance:>10}")
         yield line
-
-
-def _ratio_text(ratio: float) -> str:
-    """Returns the ratio of the measured to the typical time."""
-    rounds_below_ten = ratio < 9.995
-    return f"x{ratio:.2f}" if rounds_below_ten else f"x{ratio:.0f}"
