@@ -11,11 +11,19 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then
   fixed_addresses=(setarch "$(uname -m)" -R)
 fi
 
+# Folder in which the installed busbw was built, or empty. The build for GPUs uses its host libraries instead of compiling the
+# same sources again.
+host_build=
+for library in "$PWD"/build/py3-none-*/libbusbw_engine_host.a; do
+  [ ! -e "$library" ] || host_build=${library%/*}
+done
+
 # Builds one preset. If that fails, prints the end of the log and ends the script.
 build() {
-  local preset=$1 log=build/$1/build.log
+  local preset=$1 log=build/$1/build.log settings=()
+  [ "$preset" != gpu-compile ] || settings=("-DBUSBW_HOST_BUILD=$host_build")
   mkdir -p "build/$preset"
-  { cmake --preset "$preset" -G Ninja && cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}"; } \
+  { cmake --preset "$preset" -G Ninja "${settings[@]}" && cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}"; } \
     >"$log" 2>&1 || {
     tail -n 60 "$log" >&2
     printf 'the build failed; see %s\n' "$log" | tee build/failed-build >&2
