@@ -1,7 +1,13 @@
 """Plans rounds over the NICs and GPUs of a cluster.
 
-Every rail uses another matching in the same round. So the NICs of a node have partners on different nodes. This tells a
-slow node from a slow pair of nodes, and the rails together measure many pairs.
+Terms of this file:
+
+- lane: the NICs of one rail, or of one position in their nodes if the rails are unknown (`Cluster.lanes`);
+- matching: disjoint pairs of NICs or GPUs; its number selects one of several matchings (`busbw.find.matchings`);
+- turn: number of earlier rounds of the same kind; another turn has other matchings, and uses other GPUs of a NIC.
+
+In most rounds, each lane uses another matching. So the NICs of a node have partners on different nodes. This tells a
+slow node from a slow pair of nodes, and the lanes together measure many pairs.
 """
 
 import math
@@ -17,8 +23,8 @@ from busbw.find.rounds import HUB_GPUS, Load, Round
 
 _MAX_INSIDE_ROUNDS = 7
 """Maximum number of rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of more GPUs."""
-_LIGHT_FRACTION = 8
-"""A light round uses 1 of 8 NICs of a leaf, so that few flows share an uplink by chance."""
+_LEAF_NICS_PER_LIGHT_FLOW = 8
+"""NICs of the largest leaf for each flow of a light round. A small number of flows rarely share an uplink by chance."""
 
 
 class RoundPlanner:
@@ -27,28 +33,28 @@ class RoundPlanner:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster = cluster
         self._random = np.random.default_rng(seed)
-        shuffled = self._random.permutation(len(cluster.nics))
-        # All lanes have the same order of nodes. Each lane uses another turn, and so measures other pairs of nodes.
-        node_order = self._random.permutation(len(cluster.nodes))
-        nics = shuffled[np.argsort(node_order[cluster.nic_node[shuffled]], kind="stable")]
+        # All lanes have the same order of nodes. So lanes with different matchings measure different pairs of nodes.
+        shuffled_nics = self._random.permutation(len(cluster.nics))
+        node_position = self._random.permutation(len(cluster.nodes))
+        nics = shuffled_nics[np.argsort(node_position[cluster.nic_node[shuffled_nics]], kind="stable")]
         self.lane_nics: list[Indices] = [nics[cluster.lanes[nics] == lane] for lane in np.unique(cluster.lanes)]
-        """NICs of each lane (see `Cluster.lanes`), in the order in which they are paired."""
+        """NICs of each lane, in the order in which they are paired."""
         self._lane_groups = [_split_by_leaf(cluster, nics) for nics in self.lane_nics]
-        """NICs of each lane by leaf."""
+        """NICs of each lane, as one group for each leaf."""
         leaves_and_lanes = np.unique(np.stack([cluster.nic_leaf, cluster.lanes], axis=1), axis=0)
-        lanes_by_leaf = np.unique(leaves_and_lanes[:, 0], return_counts=True)[1]
-        self.max_leaf_lanes = int(lanes_by_leaf.max(initial=1))
+        lane_counts = np.unique(leaves_and_lanes[:, 0], return_counts=True)[1]
+        self.max_leaf_lanes = int(lane_counts.max(initial=1))
         """Maximum number of lanes on one leaf."""
 
-    def inside(self) -> list[Round]:
-        """Returns rounds with disjoint pairs of GPUs of every node."""
+    def inside_rounds(self) -> list[Round]:
+        """Returns rounds with disjoint pairs of GPUs of every node, in both directions."""
         sizes = self.cluster.node_gpus
         rounds = []
-        for turn in range(min(circle_count(int(sizes.max())), _MAX_INSIDE_ROUNDS)):
+        for number in range(min(circle_count(int(sizes.max())), _MAX_INSIDE_ROUNDS)):
             pairs = []
             for size in np.unique(sizes[sizes > 1]):
                 first_gpus = self.cluster.first_gpu[:-1][sizes == size]
-                local = circle_matching(np.arange(size), turn % circle_count(int(size)))
+                local = circle_matching(np.arange(size), number % circle_count(int(size)))
                 pairs_by_node = first_gpus[:, None, None] + local
                 pairs.append(pairs_by_node.reshape(-1, 2))
             source, target = join_pairs(pairs).T
@@ -56,75 +62,82 @@ class RoundPlanner:
         return rounds
 
     def hub_rounds(self) -> list[Round]:
-        """Returns rounds in which each GPU once sends to all others of its node, then rounds in which it receives.
+        """Returns rounds in which each GPU is once the hub of its node, and sends to all others of the node.
 
-        A GPU with bad ports or links can reach its full rate with one partner, but not with all at once. A node with
-        more than `HUB_GPUS` GPUs has several groups. A group of two GPUs is a pair, which other rounds measure.
+        Then the same rounds follow in the other direction. A GPU with bad ports or links can reach its full rate with
+        one partner, but not with all at once. A node with more than `HUB_GPUS` GPUs has several groups, each with a
+        hub. A group of two GPUs is a pair, which other rounds measure.
         """
         groups: list[Indices] = []
         for gpus in np.split(np.arange(len(self.cluster.gpu_node)), self.cluster.first_gpu[1:-1]):
             group_count = max(math.ceil(len(gpus) / HUB_GPUS), 1)
             groups += [group for group in np.array_split(gpus, group_count) if len(group) > 2]
         rounds = []
-        for turn in range(max(map(len, groups), default=0)):
-            hubs = [(group, group[turn]) for group in groups if turn < len(group)]
+        for position in range(max(map(len, groups), default=0)):
+            hubs = [(group, group[position]) for group in groups if position < len(group)]
             source = np.concatenate([np.full(len(group) - 1, hub) for group, hub in hubs])
             target = np.concatenate([group[group != hub] for group, hub in hubs])
             rounds.append(Round(load=Load.ONE_TO_ALL, source=source, target=target))
         return [*rounds, *(replace(one.reversed(), load=Load.ALL_TO_ONE) for one in rounds)]
 
     def within_leaves(self, turn: int, load: Load) -> Round:
-        """Returns a round between nodes of the same leaf, or of the cluster if no leaf is known."""
+        """Returns a round between nodes of the same leaf. In a lane with an unknown leaf, any nodes are paired."""
         pairs = []
-        for lane_turn, groups in self._lane_turns(turn):
-            pairs += [circle_matching(nics, lane_turn) for nics in groups]
-        return self._round(join_pairs(pairs), turn, load)
+        for matching_number, groups in self._numbered_lanes(turn):
+            pairs += [circle_matching(nics, matching_number) for nics in groups]
+        return self._pair_round(load, join_pairs(pairs), turn)
 
     def one_way_rounds(self, turn: int) -> list[Round]:
-        """Returns both rounds within leaves in which the flows of a pair of NICs have one direction."""
+        """Returns two rounds within leaves: the first NIC of each pair sends, then the second one."""
         forward = self.within_leaves(turn, Load.ONE_WAY)
         return [forward, forward.reversed()]
 
     def across_leaves(self, turn: int) -> Round:
         """Returns a round between nodes of different leaves, with as many NICs as possible."""
-        pairs = [matching_between(groups, lane_turn) for lane_turn, groups in self._lane_turns(turn)]
-        return self._round(join_pairs(pairs), turn, Load.BOTH)
+        pairs = [matching_between(groups, matching_number) for matching_number, groups in self._numbered_lanes(turn)]
+        return self._pair_round(Load.BOTH, join_pairs(pairs), turn)
 
-    def _lane_turns(self, turn: int) -> Iterator[tuple[int, list[Indices]]]:
-        """Yields for each lane a turn that no other lane and no other `turn` has, and the NICs of the lane by leaf."""
+    def _numbered_lanes(self, turn: int) -> Iterator[tuple[int, list[Indices]]]:
+        """Yields a matching number and the groups of NICs of each lane. No other lane or turn has the same number."""
         return enumerate(self._lane_groups, start=turn * len(self._lane_groups))
 
     def thinned_across_leaves(self, turn: int, load: Load, preferred: Indices | None = None) -> Round:
-        """Returns a round between leaves with a part of their NICs (LIGHT), or one NIC in each direction (SPARSE).
+        """Returns a round between leaves with few flows (LIGHT), or one flow per leaf and direction (SPARSE).
 
-        Each lane and turn has other pairs of nodes. LIGHT is SPARSE on leaves with few NICs.
+        A LIGHT round becomes SPARSE if no leaf has enough NICs for two flows.
 
         Args:
-            turn: Number of earlier rounds of this kind.
+            turn: See the terms of this file.
             load: LIGHT or SPARSE.
-            preferred: Pairs of NICs (sender, receiver) to measure. The other pairs of the round are their peers.
+            preferred: Pairs of NICs (sender, receiver) that are selected before the other pairs of the round.
         """
-        known_leaves = self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN]
-        max_leaf_nics = int(np.bincount(known_leaves, minlength=1).max())
-        max_flows = max(max_leaf_nics // _LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
+        max_flows = self._max_light_flows() if load is Load.LIGHT else 1
         lane_count = len(self._lane_groups)
         pairs = [] if preferred is None else [preferred]
         for step in range(lane_count):
             groups = self._lane_groups[(step + turn) % lane_count]
-            # On a leaf of several lanes, `thin` keeps the first lane. Lanes with their own leaves are all kept.
-            lane_turn = turn * (lane_count // self.max_leaf_lanes) + step // self.max_leaf_lanes
-            pairs.append(light_matching(groups, lane_turn, max_flows))
-        thinned = self.thin(join_pairs(pairs), max_flows)
-        return self.network_round(Load.SPARSE if max_flows == 1 else load, thinned, turn)
+            # On a shared leaf, `thin` keeps the first lane. So lanes on the same leaves have the same matching number.
+            # With 8 lanes on the same leaves, turn 0 has the number 0, and turn 1 has the number 1.
+            # With 8 lanes on leaves of their own, turn 0 has the numbers 0 to 7, and turn 1 has 8 to 15.
+            matching_number = turn * (lane_count // self.max_leaf_lanes) + step // self.max_leaf_lanes
+            pairs.append(light_matching(groups, matching_number, max_flows))
+        thinned_pairs = self.thin(join_pairs(pairs), max_flows)
+        return self.network_round(Load.SPARSE if max_flows == 1 else Load.LIGHT, thinned_pairs, turn)
 
-    def sparse_across_rails(self, turn: int) -> Round:
-        """Returns a sparse round between different rails, so that leaves of different rails exchange data."""
+    def _max_light_flows(self) -> int:
+        """Maximum number of flows that leave or enter a leaf in a light round."""
+        known_leaves = self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN]
+        max_leaf_nics = int(np.bincount(known_leaves, minlength=1).max())
+        return max(max_leaf_nics // _LEAF_NICS_PER_LIGHT_FLOW, 1)
+
+    def sparse_across_lanes(self, turn: int) -> Round:
+        """Returns a sparse round between leaves of different lanes. A single lane is paired with itself."""
         lane_step = 1 + turn % max(len(self.lane_nics) - 1, 1)
         pairs = self._random.permutation(self._pairs_of_lanes(lane_step, turn + 1))
         source_leaf, target_leaf = self.cluster.nic_leaf[pairs].T
         source_node, target_node = self.cluster.nic_node[pairs].T
-        knows_leaves = (source_leaf != UNKNOWN) & (target_leaf != UNKNOWN)
-        is_usable = knows_leaves & (source_leaf != target_leaf) & (source_node != target_node)
+        are_leaves_known = (source_leaf != UNKNOWN) & (target_leaf != UNKNOWN)
+        is_usable = are_leaves_known & (source_leaf != target_leaf) & (source_node != target_node)
         return self.network_round(Load.SPARSE, self.thin(pairs[is_usable]), turn)
 
     def thin(self, pairs: Indices, max_flows: int = 1) -> Indices:
@@ -150,41 +163,44 @@ class RoundPlanner:
                 receivers.add(receiver)
         return pairs[rows]
 
-    def rail_pairs(self, turn: int) -> Round:
-        """Returns one of the rounds in which every pair of nodes occurs once, on all rails, in both directions."""
-        return self._round(join_pairs(circle_matching(nics, turn) for nics in self.lane_nics), turn, Load.BOTH)
+    def lane_pairs(self, turn: int) -> Round:
+        """Returns a round with the same matching on all lanes, in both directions.
 
-    def across_rails(self, turn: int) -> Round:
-        """Returns a round between NICs of different rails of different nodes."""
+        Successive turns have every pair of NICs of a lane once, then repeat (`circle_matching`).
+        """
+        return self._pair_round(Load.BOTH, join_pairs(circle_matching(nics, turn) for nics in self.lane_nics), turn)
+
+    def across_lanes(self, turn: int) -> Round:
+        """Returns a round between NICs of different lanes of different nodes."""
         pairs = self._pairs_of_lanes(turn + 1, 1) if len(self.lane_nics) > 1 else join_pairs([])
         source_node, target_node = self.cluster.nic_node[pairs].T
-        # Each NIC already sends once and receives once, so a pair has one direction.
+        # Each NIC is the first one of a pair and the second one of another pair. So it already sends and receives.
         return self.network_round(Load.CROSS, pairs[source_node != target_node], turn)
 
     def _pairs_of_lanes(self, lane_step: int, shift: int) -> Indices:
-        """Returns pairs of NICs of each lane and of the lane `lane_step` after it, which is rotated by `shift` NICs."""
+        """Pairs the NICs of each lane with those of the lane `lane_step` after it, rotated by `shift` NICs."""
         pairs = []
         for lane, nics in enumerate(self.lane_nics):
-            others = np.roll(self.lane_nics[(lane + lane_step) % len(self.lane_nics)], shift)
-            size = min(len(nics), len(others))
-            pairs.append(np.stack([nics[:size], others[:size]], axis=1))
+            partners = np.roll(self.lane_nics[(lane + lane_step) % len(self.lane_nics)], shift)
+            size = min(len(nics), len(partners))
+            pairs.append(np.stack([nics[:size], partners[:size]], axis=1))
         return join_pairs(pairs)
 
     def network_round(self, load: Load, pairs: Indices, turn: int) -> Round:
         """Returns the round in which the first NIC of each pair sends to the second one."""
         return Round(load=load, source=self._gpus(pairs[:, 0], turn), target=self._gpus(pairs[:, 1], turn))
 
-    def _round(self, pairs: Indices, turn: int, load: Load) -> Round:
+    def _pair_round(self, load: Load, pairs: Indices, turn: int) -> Round:
         """Returns the round of the pairs of NICs, with both directions if the load is BOTH."""
         one_way = self.network_round(load, pairs, turn)
         return one_way.both_ways() if load is Load.BOTH else one_way
 
     def _gpus(self, nics: Indices, turn: int) -> Indices:
-        """Returns a GPU for each NIC. A NIC of several GPUs uses another one in each turn."""
+        """Returns a GPU for each NIC. The GPUs of a NIC are used one after the other, one in each turn."""
         cluster = self.cluster
-        first = cluster.first_gpu[cluster.nic_node[nics]]
-        local = [cluster.nics[nic].gpus[turn % len(cluster.nics[nic].gpus)] for nic in nics]
-        return first + np.array(local, dtype=np.int64)
+        first_gpus = cluster.first_gpu[cluster.nic_node[nics]]
+        local_gpus = [cluster.nics[nic].gpus[turn % len(cluster.nics[nic].gpus)] for nic in nics]
+        return first_gpus + np.array(local_gpus, dtype=np.int64)
 
 
 def _split_by_leaf(cluster: Cluster, nics: Indices) -> list[Indices]:

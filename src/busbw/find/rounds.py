@@ -33,9 +33,9 @@ class Load(IntEnum):
     SPARSE = 3
     """At most one flow leaves and enters each leaf."""
     LIGHT = 4
-    """A small part of the NICs of each leaf, one direction each."""
+    """Few flows leave and enter each leaf."""
     CROSS = 5
-    """Pairs of NICs of different rails, both directions."""
+    """NICs of different lanes (`Cluster.lanes`). Each NIC sends one flow and receives one flow."""
     ONE_TO_ALL = 6
     """One GPU of a node, the hub, sends to the others."""
     ALL_TO_ONE = 7

@@ -3,9 +3,9 @@
 The first rounds depend only on the shape of the cluster and on the seed, so a search can be repeated:
 
 - inside nodes, every pair of GPUs in both directions;
-- between nodes of one leaf, along rails, in both directions and in each direction alone;
+- between nodes of one leaf, along lanes (`Cluster.lanes`), in both directions and in each direction alone;
 - between leaves, with all NICs, and with at most one flow per leaf in each direction (sparse);
-- across rails, only in clusters so small that a NIC has too few partners along its rail.
+- across lanes, only in clusters so small that a NIC has too few partners along its lane.
 
 The later rounds are between leaves, except those of `--pairs`. If flows collide on uplinks, these rounds use an eighth
 of the NICs (light).
@@ -28,7 +28,7 @@ _RESERVED_ROUNDS = 4
 """Rounds of the first answer that are not used, and so are left for hubs and open questions."""
 _MIN_REMAINING_ROUNDS = 2
 SMALL_CLUSTER_NODES = 3
-"""Maximum number of nodes of a small cluster. Its NICs have at most two partners on their rail, so flows across rails
+"""Maximum number of nodes of a small cluster. Its NICs have at most two partners on their lane, so flows across lanes
 are needed."""
 
 
@@ -40,14 +40,14 @@ def first_answer_rounds(cluster: Cluster) -> int:
 def first_rounds(planner: RoundPlanner) -> list[Round]:
     """Returns the rounds that measure every part of the cluster before a part is suspected."""
     cluster = planner.cluster
-    rounds = planner.inside()
+    rounds = planner.inside_rounds()
     rounds += [planner.within_leaves(turn, Load.BOTH) for turn in range(_WITHIN_LEAVES_ROUNDS)]
     for turn in range(_WITHIN_LEAVES_ROUNDS, WITHIN_LEAVES_TURNS):
         rounds += planner.one_way_rounds(turn)
     rounds += [planner.across_leaves(turn) for turn in range(_ACROSS_LEAVES_ROUNDS)]
     rounds += [planner.thinned_across_leaves(turn, Load.SPARSE) for turn in range(_SPARSE_ROUNDS)]
     if len(cluster.nodes) <= SMALL_CLUSTER_NODES:
-        rounds += [planner.across_rails(turn) for turn in range(2)]
+        rounds += [planner.across_lanes(turn) for turn in range(2)]
     return with_flows(rounds)
 
 
@@ -79,6 +79,6 @@ def light_rounds(planner: RoundPlanner, *, used_turns: int, count: int) -> list[
 
 
 def all_pair_rounds(planner: RoundPlanner) -> list[Round]:
-    """Returns rounds in which every pair of NICs of a rail exchanges data once, in the order of the circle method."""
+    """Returns rounds in which every pair of NICs of a lane exchanges data once, in the order of the circle method."""
     count = max((circle_count(len(nics)) for nics in planner.lane_nics), default=0)
-    return [planner.rail_pairs(turn) for turn in range(count)]
+    return [planner.lane_pairs(turn) for turn in range(count)]

@@ -89,10 +89,10 @@ def separating_rounds(
     repeated_pairs = _slow_across_flows(observed, explanation)
     if len(repeated_pairs) and (turn < _REPEATS or "uplink" in kinds):
         rounds.append(planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE, repeated_pairs))
-    # In a small cluster, flows within a rail have too few partners to separate any suspects.
+    # In a small cluster, flows within a lane have too few partners to separate any suspects.
     is_small = len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES
     if kinds & {"uplink", "leaf", "rail"} or (kinds and is_small):
-        rounds += [planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
+        rounds += [planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_lanes(turn)]
     return with_flows(rounds)
 
 
@@ -109,7 +109,7 @@ def _hub_rounds(planner: RoundPlanner, hubs: Sequence[int], turn: int) -> list[R
 
 def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
     """Returns rounds inside nodes: those with the suspected pairs of GPUs, or any if no pair is suspected."""
-    inside = planner.inside()
+    inside = planner.inside_rounds()
     chosen: dict[int, Round] = {}  # by position in `inside`, so that no round is chosen twice
     for lower, higher in (gpus_of(part, planner.cluster) for part in parts if part.is_between):
         for position, one in enumerate(inside):
@@ -168,7 +168,7 @@ def _is_unexplained(observed: Observations, explanation: Explanation) -> Mask:
 
 
 def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int, load: Load) -> list[Round]:
-    """Returns rounds for suspected pairs of nodes: on all rails below one leaf, otherwise few flows per leaf."""
+    """Returns rounds for suspected pairs of nodes: on all lanes below one leaf, otherwise few flows per leaf."""
     cluster = planner.cluster
     first_nic = np.full((len(planner.lane_nics), len(cluster.nodes)), UNKNOWN)  # by lane and node
     for lane, nics in enumerate(planner.lane_nics):

@@ -71,7 +71,7 @@ def test_each_gpu_sends_to_all_others_of_its_group_once_and_receives_once(gpus: 
 
 def test_the_flows_of_a_hub_together_have_the_size_of_a_flow_of_a_pair() -> None:
     planner = RoundPlanner(cluster_of(2, 8, 2), seed=1)
-    hub_round, pair_round = planner.hub_rounds()[0], planner.inside()[0]
+    hub_round, pair_round = planner.hub_rounds()[0], planner.inside_rounds()[0]
     assert pair_round.size_bytes // 7 == hub_round.size_bytes
     assert [one.with_bytes(1 << 20).size_bytes for one in (hub_round, pair_round)] == [(1 << 20) // 7, 1 << 20]
     assert hub_round.with_bytes(4).size_bytes == 1
