@@ -47,11 +47,13 @@ def fabric_gbps(fabric: Fabric, ranks: int) -> float:
 def nics_gbps(scenario: Scenario, system: System, nics: Nics) -> float:
     """Bandwidth of the NICs that a scenario uses in one domain, in one direction, in GB/s.
 
-    The ranks use their share of the node's NICs, at least one NIC. Several groups share the NICs equally.
+    The ranks use their share of the domain's NICs, at least one NIC. Several groups share the NICs equally.
     """
-    used_nics = max(1.0, nics.count * domain_ranks(scenario, system) / system.ranks_per_node)
+    ranks = domain_ranks(scenario, system)
+    used_nics = max(1.0, nics.count * ranks / system.ranks_per_node)
     if scenario.groups > 1:
-        used_nics = min(used_nics, nics.count / scenario.groups)
+        domain_nodes = max(1.0, ranks / system.ranks_per_node) if system.rack_ranks else 1.0
+        used_nics = min(used_nics, nics.count * domain_nodes / scenario.groups)
     return used_nics * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
 
 

@@ -328,6 +328,15 @@ def test_groups_share_the_nics_that_they_cross() -> None:
     assert "shared by 8 groups" in ring.binding_limit.why
 
 
+def test_groups_share_the_nics_of_all_nodes_of_a_rack() -> None:
+    system = find("gb200-nvl72")
+    assert system.nics is not None
+    job = Scenario(collective="all_reduce", ranks=144, ranks_per_node=2, groups=2)
+    nics_gbps = [limit.capacity_gbps for limit in expect(job, system, [8]).routes[0].limits if limit.wire == "NIC"]
+    # Each of 2 groups uses half of the NICs of a rack with 18 nodes.
+    assert nics_gbps == pytest.approx([18 * system.nics.count / 2 * system.nics.gbit * 0.12])
+
+
 def test_a_rank_alone_on_its_node_uses_no_links() -> None:
     for name in GPU_SYSTEMS:
         if find(name).rack_ranks is None:
