@@ -2,18 +2,23 @@
 
 from msgspec import Struct
 
-from busbw.judge.series import Series, replace_means_by_medians, series_of_table, table_key
+from busbw.judge.series import Series, has_medians, replace_means_by_medians, series_of_table, table_key
 from busbw.logs import Log
 from busbw.reference import Reference
 
 
 class ReferenceSelection(Struct, kw_only=True, frozen=True):
-    """The reference chosen with `--reference`. All fields empty: judge by the expectation."""
+    """The reference chosen with `--reference`. At most one of `reference`, `log` and `nearest` is set.
+
+    If none of the three is set, runs are judged by the expectation.
+    """
 
     name: str = ""
-    """Name in messages of `reference` or `log`, of which at most one is set."""
+    """Name of the chosen reference, for messages."""
     reference: Reference | None = None
+    """Reference of busbw's catalog."""
     log: Log | None = None
+    """The user's own log."""
     nearest: bool = False
     """True to use the nearest published figures (auto)."""
 
@@ -24,9 +29,9 @@ class ReferenceSelection(Struct, kw_only=True, frozen=True):
 
 
 class ReferenceSeries(Struct, kw_only=True, frozen=True):
-    """Series of a reference log, the first one of each configuration. Runs are compared only with this series.
+    """The first series of each configuration of a reference log. Later series of a configuration are not used.
 
-    A log of any length has few different configurations, so all series fit into memory.
+    All first series are in memory at once, because logs usually have few configurations.
     """
 
     by_mean: tuple[Series, ...]
@@ -37,14 +42,14 @@ class ReferenceSeries(Struct, kw_only=True, frozen=True):
 def read_reference_series(log: Log) -> ReferenceSeries:
     """Returns the series of a reference log that runs can be compared with."""
     first_by_key: dict[tuple[object, ...], Series] = {}
-    has_medians = True
+    has_all_medians = True
     for table in log.tables:
         key = table_key(table)
         for series in series_of_table(table):
             if not series.points:
                 continue
             first_by_key.setdefault((key, series.row.configuration), series)
-            has_medians = has_medians and all(point.median_us is not None for point in series.points)
+            has_all_medians = has_all_medians and has_medians(series)
     by_mean = tuple(first_by_key.values())
-    by_median = tuple(filter(None, map(replace_means_by_medians, by_mean))) if has_medians else None
+    by_median = tuple(map(replace_means_by_medians, by_mean)) if has_all_medians else None
     return ReferenceSeries(by_mean=by_mean, by_median=by_median)

@@ -191,10 +191,13 @@ def _series_of_columns(table: Table, rows: PlainRows) -> Series | None:
     return Series(table=table, row=first_row, points=tuple(points), figures=len(points))
 
 
-def replace_means_by_medians(series: Series) -> Series | None:
-    """Returns a copy with medians instead of means, which outliers do not affect. None if a median is missing."""
-    if not series.points or any(point.median_us is None for point in series.points):
-        return None
+def has_medians(series: Series) -> bool:
+    """True if the series has points, and each point has a median."""
+    return bool(series.points) and all(point.median_us is not None for point in series.points)
+
+
+def replace_means_by_medians(series: Series) -> Series:
+    """Returns a copy of a series that `has_medians`, with medians instead of means. Outliers do not affect medians."""
     return replace(series, points=tuple(_replace_mean_by_median(point) for point in series.points))
 
 

@@ -8,7 +8,7 @@ from busbw.collectives import collectives
 from busbw.comparability import Difference, differences_text
 from busbw.judge.nearest import NearestReference, has_figures_of
 from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries
-from busbw.judge.series import Series, replace_means_by_medians
+from busbw.judge.series import Series, has_medians, replace_means_by_medians
 from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import Reason
 from busbw.judge.yardstick import Yardstick, most_similar_yardstick
@@ -69,10 +69,9 @@ def _missing_expectation_reason(series: Series) -> Reason:
 
 def use_medians(series: Series, references: ReferenceSeries) -> tuple[Series, Sequence[Series]]:
     """Returns the run and the series of the reference log, by medians if all of them have medians."""
-    run_by_median = replace_means_by_medians(series)
-    if run_by_median is None or references.by_median is None:
+    if references.by_median is None or not has_medians(series):
         return series, references.by_mean
-    return run_by_median, references.by_median
+    return replace_means_by_medians(series), references.by_median
 
 
 def select_yardstick_from_log(
