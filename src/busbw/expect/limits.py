@@ -25,13 +25,14 @@ def domain_ranks(scenario: Scenario, system: System) -> int:
 
 
 def domain_count(scenario: Scenario, system: System) -> int:
-    """Number of domains that the ranks occupy, which is also `Expectation.nodes`."""
+    """Number of domains that the ranks occupy. `Expectation.nodes` is this number, although a domain can be a rack."""
     return math.ceil(scenario.ranks / domain_ranks(scenario, system))
 
 
 def fastest_fabric(ranks: int, system: System) -> Fabric | None:
     """Returns the fastest fabric that joins this number of ranks of a domain. None if no fabric does."""
-    return next((fabric for fabric in system.fabrics if fabric.most_ranks >= ranks), None)
+    fastest_first = system.fabrics  # the order of `System.fabrics`
+    return next((fabric for fabric in fastest_first if fabric.most_ranks >= ranks), None)
 
 
 def link_count(fabric: Fabric, ranks: int) -> int:
@@ -47,7 +48,8 @@ def fabric_gbps(fabric: Fabric, ranks: int) -> float:
 def nics_gbps(scenario: Scenario, system: System, nics: Nics) -> float:
     """Bandwidth of the NICs that a scenario uses in one domain, in one direction, in GB/s.
 
-    The ranks use their share of the domain's NICs, at least one NIC. Several groups share the NICs equally.
+    Each rank uses its share of its node's NICs. The ranks of a domain together use at least one NIC. Several groups
+    share all NICs of the domain equally.
     """
     ranks = domain_ranks(scenario, system)
     used_nics = max(1.0, nics.count * ranks / system.ranks_per_node)
@@ -82,7 +84,7 @@ def inter_domain_limit(scenario: Scenario, system: System, nics: Nics, traffic: 
     """Makes the limit of all NICs of one domain together. `traffic`: GB/s on these NICs for each GB/s of busbw."""
     return Limit(
         wire="NIC",
-        per="node",
+        per="node",  # also if the domain is a rack (`Limit.per`)
         capacity_gbps=nics_gbps(scenario, system, nics),
         traffic=traffic,
         why=f"{reason} ({nics_text(scenario, system, nics)})",
@@ -91,7 +93,7 @@ def inter_domain_limit(scenario: Scenario, system: System, nics: Nics, traffic: 
 
 
 def one_nic_gbps(scenario: Scenario, nics: Nics) -> float:
-    """Bandwidth of one NIC in one direction, in GB/s. If there are more groups than NICs, they share it."""
+    """Bandwidth of one NIC for one group, in one direction, in GB/s. If groups outnumber NICs, groups share a NIC."""
     return min(1.0, nics.count / scenario.groups) * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
 
 

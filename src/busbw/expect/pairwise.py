@@ -48,7 +48,7 @@ def pairwise_route(scenario: Scenario, system: System, fabric: Fabric | None, do
     """Makes the route of collectives that consist of point-to-point transfers. Each GPU uses its share of the NICs."""
     limits: list[Limit] = []
     if fabric is not None:
-        limits.append(intra_domain_limit(scenario, system, fabric, 1.0, "every byte of busbw crosses the GPU's links"))
+        limits.append(intra_domain_limit(scenario, system, fabric, 1.0, "the rate on each GPU's links is busbw"))
     if domains > 1 and system.nics is not None:
         limits.append(_pairwise_nic_limit(scenario, system, system.nics, limits))
     return Route(

@@ -91,9 +91,9 @@ _IN_NETWORK_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
-    """Returns all routes that NCCL may choose. Empty if the links are unknown.
+    """Returns the routes of this model that NCCL may choose. Empty if the links are unknown.
 
-    NCCL_ALGO restricts the routes, unless no route has its algorithm.
+    Newer versions of NCCL have further algorithms. NCCL_ALGO restricts the routes, unless no route has its algorithm.
     """
     domain_size = domain_ranks(scenario, system)
     fabric = fastest_fabric(domain_size, system) if domain_size > 1 else None  # a single rank uses no fabric
@@ -108,8 +108,8 @@ def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
     if scenario.collective == "all_reduce":
         available.append(_tree_route(scenario, system, fabric, domains))
         available += _nvls_routes(scenario, system, fabric, domains)
-    is_reducing = can_reduce_in_network(scenario, system) and domain_size <= _MAX_NODE_GPUS
-    if is_reducing and system.nics is not None and system.nics.sharp:
+    is_collnet_possible = can_reduce_in_network(scenario, system) and domain_size <= _MAX_NODE_GPUS
+    if is_collnet_possible and system.nics is not None and system.nics.sharp:
         available.append(_collnet_route(scenario, system, system.nics, fabric))
     allowed = [route for route in available if scenario.algorithm in (None, route.name.lower())]
     return tuple(allowed or available)
@@ -128,7 +128,7 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
     limits: list[Limit] = []
     if fabric is not None:
         limits.append(
-            intra_domain_limit(scenario, system, fabric, 1.0, "a ring sends every byte of busbw over each GPU's links")
+            intra_domain_limit(scenario, system, fabric, 1.0, "in a ring, the rate on each GPU's links is busbw")
         )
     if domains > 1 and system.nics is not None:
         limits.append(
@@ -146,7 +146,10 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
 
 
 def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> dict[Protocol, float]:
-    """Returns the latency of all steps by NCCL's model. A broadcast or reduce is one pipeline."""
+    """Returns the latency of all steps. The step counts are those of NCCL's model (src/graph/tuning.cc).
+
+    A crossing is a step to another domain. A broadcast or reduce is one pipeline, so only its crossings add up.
+    """
     if scenario.collective == "all_reduce":
         step_count, crossing_count = 2 * (scenario.ranks - 1), 2 * domains
     elif scenario.collective in ("broadcast", "reduce"):
@@ -154,7 +157,7 @@ def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, 
     else:
         step_count, crossing_count = scenario.ranks - 1, domains - 1
     if domains == 1:
-        crossing_count = 0  # no step goes to another domain
+        crossing_count = 0
     steps_within = max(0, step_count - crossing_count)
     return {
         protocol: BASE_US["Ring"][protocol]
@@ -165,9 +168,11 @@ def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, 
 
 
 def _ring_efficiency(limits: list[Limit], domains: int) -> Efficiency:
-    """Returns the efficiency of the limiting link. Across domains all links wait for the network."""
-    if min(limits, key=lambda limit: limit.busbw_gbps).wire == "PCIe":
+    """Returns the efficiency of PCIe if PCIe is the limit. Otherwise of the network, or of NVLink in one domain."""
+    limiting_link = min(limits, key=lambda limit: limit.busbw_gbps)
+    if limiting_link.wire == "PCIe":
         return PCIE
+    # With several domains, all links wait for the network, also if NVLink is the limit.
     return NET_RING if domains > 1 else RING
 
 
@@ -184,7 +189,7 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
         limits.append(_tree_nic_limit(scenario, system, domains))
     latency_us: dict[Protocol, float] = {}
     for protocol in usable_protocols(system, fabric):
-        # Along the chain of a domain, then up the tree of domains; the result takes the same steps back.
+        # Data go along the chain of a domain, then up the tree of domains. The result takes the same steps back.
         chain_us = (domain_size - 1) * step_within_domain_us("Tree", protocol, fabric)
         tree_us = int(math.log2(domains)) * step_between_domains_us("Tree", protocol, system)
         latency_us[protocol] = BASE_US["Tree"][protocol] + 2 * (chain_us + tree_us)
@@ -203,13 +208,13 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
 def _tree_nic_limit(scenario: Scenario, system: System, domains: int) -> Limit:
     assert system.nics is not None
     if domains == 2:
-        reason = "between two nodes a tree sends the data once each way; busbw counts them up to twice"
-        return inter_domain_limit(scenario, system, system.nics, _once_per_byte_of_all_reduce(scenario), reason)
+        reason = "between two nodes, a tree sends S bytes each way, where busbw counts 2 S (n-1)/n for n ranks"
+        return inter_domain_limit(scenario, system, system.nics, _one_pass_traffic(scenario), reason)
     return inter_domain_limit(scenario, system, system.nics, 1.0, "a node inside the tree sends up and down")
 
 
-def _once_per_byte_of_all_reduce(scenario: Scenario) -> float:
-    """Traffic on links that carry each byte of an all-reduce once in each direction."""
+def _one_pass_traffic(scenario: Scenario) -> float:
+    """Traffic on links that carry the data of an all-reduce once in each direction."""
     return 1 / collectives()["all_reduce"].bus_factor_of(scenario.ranks)
 
 
@@ -224,7 +229,7 @@ def can_reduce_in_network(scenario: Scenario, system: System) -> bool:
 def _in_network_limit(scenario: Scenario, system: System, nics: Nics) -> Limit:
     """Makes the limit of the NICs of a network that reduces."""
     if scenario.collective == "all_reduce":
-        traffic = _once_per_byte_of_all_reduce(scenario)
+        traffic = _one_pass_traffic(scenario)
         reason = "the network reduces: a node sends its data once and receives the sum once"
     else:
         traffic = (scenario.ranks - domain_ranks(scenario, system)) / (scenario.ranks - 1)
@@ -237,8 +242,8 @@ def _collnet_route(scenario: Scenario, system: System, nics: Nics, fabric: Fabri
     domain_size = domain_ranks(scenario, system)
     limits = [_in_network_limit(scenario, system, nics)]
     if fabric is not None:
-        # For S bytes, d ranks per domain and n ranks the links carry S (d-1)/d, where busbw counts S (n-1)/n. For
-        # all-reduce both are twice that.
+        # For S bytes, d ranks per domain and n ranks, the links carry S (d-1)/d, where busbw counts S (n-1)/n. For
+        # all-reduce, both numbers are twice as large.
         traffic = (domain_size - 1) / domain_size / ((scenario.ranks - 1) / scenario.ranks)
         reason = "each GPU exchanges slices with the others of its node"
         limits.insert(0, intra_domain_limit(scenario, system, fabric, traffic, reason))
@@ -268,8 +273,8 @@ def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, doma
     if domains == 1:
         efficiency = NVLS if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
         return [_nvls_route("NVLS", (limit,), efficiency, _NVLS_US)]
-    node_efficiency = TREE_PAIR if domains == 2 else TREE_NET
-    efficiency = node_efficiency if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
+    tree_efficiency = TREE_PAIR if domains == 2 else TREE_NET
+    efficiency = tree_efficiency if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
     step_us = _NVLS_NET_US + nic_latency_us(system)
     latency_us = _NVLS_US + 2 * int(math.log2(domains)) * step_us
     routes = [_nvls_route("NVLSTree", (limit, _tree_nic_limit(scenario, system, domains)), efficiency, latency_us)]
@@ -282,8 +287,12 @@ def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, doma
 def _nvls_limit(scenario: Scenario, system: System, fabric: Fabric, efficiency: SourcedValue) -> Limit:
     """Makes the limit of the NVLinks if the switch reduces. `efficiency`: usable fraction of their bandwidth.
 
-    For S bytes, d ranks per domain and n ranks, each GPU sends its data once and receives the sum once. It also sends
-    and receives the slice of 1/d that it manages. That is S (1 + 1/d) each way, where busbw counts 2 S (n-1)/n.
+    Let S be the bytes of a rank, d the ranks per domain, and n all ranks. Each GPU manages a slice of S/d bytes.
+
+    - Reduction: each GPU sends its S bytes to the switch, and receives the sum of its slice, S/d bytes.
+    - Broadcast: each GPU sends the sum of its slice, S/d bytes, and receives the sums of all slices, S bytes.
+
+    Together S (1 + 1/d) bytes go each way, where busbw counts 2 S (n-1)/n.
     """
     traffic = (1 + 1 / domain_ranks(scenario, system)) / (2 * (scenario.ranks - 1) / scenario.ranks)
     reason = "the switch reduces: each GPU sends its data once and receives the sum once"

@@ -54,7 +54,7 @@ class Limit(Struct, kw_only=True, frozen=True):
     wire: str
     """Link type: 'NVLink', 'PCIe', 'NIC', ..."""
     per: Literal["GPU", "node"]
-    """The links that `capacity_gbps` and `traffic` refer to: those of one GPU, or those of one node."""
+    """Owner of the links of `capacity_gbps` and `traffic`: one GPU or node. A rack joined by NVLink is a node here."""
     capacity_gbps: float
     """Bandwidth of these links together, in each direction."""
     traffic: float
