@@ -10,6 +10,7 @@ from busbw.doctor.model.check import (
     Severity,
     Unreadable,
     check,
+    make_check,
     require,
 )
 from busbw.doctor.model.machine import Absent, Machine, absolute_path
@@ -27,5 +28,6 @@ __all__ = [
     "Unreadable",
     "absolute_path",
     "check",
+    "make_check",
     "require",
 ]

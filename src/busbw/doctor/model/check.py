@@ -14,7 +14,7 @@ Severity = Literal["broken", "slow", "risk"]
 """broken: jobs fail or lose data. slow: jobs lose speed. risk: a job may fail or slow down later or at scale."""
 
 SEVERITIES: tuple[Severity, ...] = ("broken", "slow", "risk")
-"""From the worst to the least."""
+"""The severities, worst first."""
 
 
 class Evidence(Struct, frozen=True):
@@ -77,7 +77,7 @@ def require(condition: object, reason: str) -> None:
 
 
 class CheckTexts(Struct, kw_only=True, frozen=True):
-    """Texts of a check for `busbw doctor --list`. Rows of TOML tables add fields to this type."""
+    """Texts of a check for `busbw doctor --list`. Subclasses add the fields of a check in a TOML file."""
 
     rule: str
     """Sentence with the condition that a healthy machine meets."""
@@ -87,13 +87,6 @@ class CheckTexts(Struct, kw_only=True, frozen=True):
     """Sentence with the effect on collectives if the rule is broken."""
     fix: str
     """Commands or steps that correct the problem."""
-
-    def make_check(
-        self, name: str, area: Area, reads: str, examine: "Examination[Subject]", *, needs_root: bool = False
-    ) -> "Check[Subject]":
-        """Returns the check with these texts."""
-        texts = {title: getattr(self, title) for title in CheckTexts.__struct_fields__}
-        return Check(name=name, area=area, reads=reads, examine=examine, needs_root=needs_root, **texts)
 
 
 class Check(CheckTexts, Generic[Subject], kw_only=True, frozen=True):
@@ -109,15 +102,26 @@ class Check(CheckTexts, Generic[Subject], kw_only=True, frozen=True):
     """True if other users cannot read the values on a usual system."""
 
 
+def make_check(
+    texts: CheckTexts, name: str, area: Area, reads: str, examine: Examination[Subject], *, needs_root: bool = False
+) -> Check[Subject]:
+    """Returns the check with these texts. Fields that a subclass of CheckTexts adds are left out."""
+    text_fields = {field_name: getattr(texts, field_name) for field_name in CheckTexts.__struct_fields__}
+    return Check(name=name, area=area, reads=reads, examine=examine, needs_root=needs_root, **text_fields)
+
+
 def check(
     *, reads: str, rule: str, source: str, cost: str, fix: str, needs_root: bool = False
 ) -> Callable[[Examination[Subject]], Check[Subject]]:
-    """Makes a check of a function: `gpu_xid` in the folder `gpu` becomes the check gpu-xid of the area gpu."""
+    """Returns a decorator that turns a function into a check.
+
+    The function `gpu_xid` in the folder `gpu` becomes the check gpu-xid of the area gpu.
+    """
     texts = CheckTexts(rule=rule, source=source, cost=cost, fix=fix)
 
-    def make_check(examine: Examination[Subject]) -> Check[Subject]:
+    def decorate(examine: Examination[Subject]) -> Check[Subject]:
         name = examine.__name__.replace("_", "-")
         area = cast(Area, examine.__module__.split(".")[-2])
-        return texts.make_check(name, area, reads, examine, needs_root=needs_root)
+        return make_check(texts, name, area, reads, examine, needs_root=needs_root)
 
-    return make_check
+    return decorate

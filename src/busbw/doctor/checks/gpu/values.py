@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model import Check, CheckTexts, Finding, Machine, Severity
+from busbw.doctor.model import Check, CheckTexts, Finding, Machine, Severity, make_check
 from busbw.doctor.parts.gpus import gpu_finding, require_fields, value_of
 from busbw.doctor.parts.value_patterns import matches
 
@@ -45,7 +45,7 @@ def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 
 def _check(name: str, entry: _Entry) -> Check[Machine]:
     fields = tuple(dict.fromkeys(row.field for row in entry.bad))
-    return entry.make_check(name, "gpu", f"NVML: {', '.join(fields)}", require_fields(*fields)(partial(_judge, entry)))
+    return make_check(entry, name, "gpu", f"NVML: {', '.join(fields)}", require_fields(*fields)(partial(_judge, entry)))
 
 
 _ENTRIES = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, _Entry])

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
-from busbw.doctor.model import CheckTexts, Finding, NotApplicable, Severity
+from busbw.doctor.model import CheckTexts, Finding, NotApplicable, Severity, make_check
 from busbw.doctor.nccl_log.nccl_log import Message, NcclLog
 from busbw.units import count_text
 
@@ -54,6 +54,6 @@ _LINES = msgspec.toml.decode((files("busbw.doctor.checks.log") / "lines.toml").r
 ORDER = {name: index for index, name in enumerate(_LINES)}
 """Position of each check: a finding of a later one is often the consequence of an earlier one."""
 CHECKS = tuple(
-    line.make_check(name, "log", f"messages of NCCL with {line.pattern}", partial(_examine, line))
+    make_check(line, name, "log", f"messages of NCCL with {line.pattern}", partial(_examine, line))
     for name, line in _LINES.items()
 )

@@ -9,7 +9,17 @@ from pathlib import Path
 import msgspec
 from msgspec import field
 
-from busbw.doctor.model import Check, CheckTexts, Evidence, Finding, Machine, Unreadable, absolute_path, require
+from busbw.doctor.model import (
+    Check,
+    CheckTexts,
+    Evidence,
+    Finding,
+    Machine,
+    Unreadable,
+    absolute_path,
+    make_check,
+    require,
+)
 from busbw.doctor.model.tree import LATER, command_key, command_words
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports
@@ -83,7 +93,7 @@ def _commands(entry: _Entry, port: Port) -> list[str]:
 
 def _check(name: str, entry: _Entry) -> Check[Machine]:
     reads = [*(Path(each).name for each in entry.files), *(f"ethtool -S ({each})" for each in entry.ethtool)]
-    return entry.make_check(name, "nic", ", ".join(reads), partial(_examine, entry))
+    return make_check(entry, name, "nic", ", ".join(reads), partial(_examine, entry))
 
 
 _ENTRIES = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, _Entry])
