@@ -77,25 +77,26 @@ def run(
 
     with checked_interrupts() as check_interrupt, open_destination(records_path, store, collective) as destination:
         check_interrupt()
-        # The engine refuses the record of another run. Then the record says nothing about this run.
-        is_new = not destination.path.exists() or is_empty_record(destination.path)
+        # If the file has the record of another run, the engine refuses the file. Do not read that record as this run's.
+        is_path_free = not destination.path.exists() or is_empty_record(destination.path)
         arguments = (*added_flags, *words[1:])
         plan = local.render(Job(program, arguments, records=destination.path, environment=as_pairs(variables)))
         command_text = shlex.join([program.name, *added_flags, *words[1:]])
-        on_terminal = sys.stderr.isatty()
-        if on_terminal:
+        is_on_terminal = sys.stderr.isatty()
+        if is_on_terminal:
             click.echo(f"{command_text} --records {shlex.quote(str(destination.path))}", err=True)
-            code = _submit_with_progress(plan, destination.path, check_interrupt)
+            engine_code = _submit_with_progress(plan, destination.path, check_interrupt)
         else:
-            code = local.submit(plan)
+            engine_code = local.submit(plan)
         check_interrupt()
-        if is_new:
-            code = verified_exit_code(code, record_kinds(destination.path), words)
-        exit_code = rank_lost_if_crashed(ExitStatus(code))
+        if is_path_free:
+            engine_code = verified_exit_code(engine_code, record_kinds(destination.path), words)
+        # For a crash, this command ends with RANK_LOST, but `print_outcome` explains the signal in the engine's code.
+        exit_code = rank_lost_if_crashed(ExitStatus(engine_code))
         destination.on_exit(exit_code)
-        if code == ExitCode.USAGE and added_flags and not on_terminal:
+        if engine_code == ExitCode.USAGE and added_flags and not is_on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)
-    grade = print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
+    grade = print_outcome(engine_code, destination.path if is_path_free else None, plot_when=plot_when)
     is_slow = grade == "SLOW"
     capture_folder = destination.path.parent if keeps_capture and destination.path.exists() else None
     if is_slow or capture_folder:
@@ -104,7 +105,7 @@ def run(
 
 
 def _submit_with_progress(plan: LaunchPlan, record: Path, check_interrupt: Callable[[], None]) -> int:
-    """Runs the job with its progress on the terminal, and returns its exit code."""
+    """Runs the job with its progress on the terminal, and returns the engine's exit code."""
     with Progress(record) as progress:
         callbacks = LaunchCallbacks(
             on_line=progress.print_line,

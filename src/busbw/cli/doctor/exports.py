@@ -4,47 +4,52 @@ import time
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement
 
+from msgspec import UNSET
+
 from busbw.cli.options.export_options import Exports
-from busbw.doctor.cost import Cost
 from busbw.doctor.result import Missing, ReportedFinding, Result
 from busbw.exporters.junit import suite_document, xml_text
 from busbw.exporters.prometheus import Labels, metrics_text
 
 
 def junit_document(result: Result) -> bytes:
-    """Returns a document with one case per check and node.
+    """Returns a document with a case for each check.
 
-    Findings are failures, and undecided checks are errors. Checks that do not apply are skipped.
+    Findings are failures, and undecided checks are errors. Checks that do not apply are skipped. If several nodes were
+    examined, failures and errors have a case for each node, and the other checks one case for all nodes.
     """
     return suite_document("busbw doctor", _cases(result))
 
 
 def _cases(result: Result) -> Iterator[Element]:
-    findings: dict[str, list[ReportedFinding]] = {}
+    findings_by_case: dict[str, list[ReportedFinding]] = {}
     for finding in result.findings:
-        findings.setdefault(_name(finding), []).append(finding)
-    for name, group in findings.items():
-        case = _case(name, "failure", message=xml_text(group[0].problem), type=group[0].severity)
-        failure = case[0]
-        failure.text = xml_text("\n".join(map(_finding_text, group)))
+        findings_by_case.setdefault(_case_name(finding), []).append(finding)
+    for name, findings in findings_by_case.items():
+        case = _passed_case(name)
+        worst = findings[0]  # findings are sorted by severity
+        failure = SubElement(case, "failure", message=xml_text(worst.problem), type=worst.severity)
+        failure.text = xml_text("\n".join(map(_finding_text, findings)))
         yield case
     for missing in result.could_not_check:
-        yield _case(_name(missing), "error", message=xml_text(f"could not check: {missing.missing}"), type="undecided")
-    yield from map(_case, result.passed)
+        case = _passed_case(_case_name(missing))
+        SubElement(case, "error", message=xml_text(f"could not check: {missing.missing}"), type="undecided")
+        yield case
+    for name in result.passed:
+        yield _passed_case(name)
     for name in result.not_applicable:
-        yield _case(name, "skipped", message=xml_text(result.not_applicable_reasons.get(name, "not applicable")))
+        case = _passed_case(name)
+        SubElement(case, "skipped", message=xml_text(result.not_applicable_reasons.get(name, "not applicable")))
+        yield case
 
 
-def _name(part: ReportedFinding | Missing) -> str:
-    return f"{part.check} ({part.node})" if isinstance(part.node, str) else part.check
+def _case_name(entry: ReportedFinding | Missing) -> str:
+    return entry.check if entry.node is UNSET else f"{entry.check} ({entry.node})"
 
 
-def _case(name: str, outcome: str = "", **attributes: str) -> Element:
-    """Returns a case with one element, which is named after the outcome. A case without an element passes."""
-    case = Element("testcase", classname="doctor", name=xml_text(name))
-    if outcome:
-        SubElement(case, outcome, attributes)
-    return case
+def _passed_case(name: str) -> Element:
+    """Returns a case without an element, which JUnit counts as passed. An added element states another outcome."""
+    return Element("testcase", classname="doctor", name=xml_text(name))
 
 
 def _finding_text(finding: ReportedFinding) -> str:
@@ -55,7 +60,7 @@ def _finding_text(finding: ReportedFinding) -> str:
 def prometheus_text(result: Result, end_s: float) -> bytes:
     """Returns the samples of an examination that ended at `end_s`, in seconds since 1970."""
     costs: dict[Labels, float | None] = {
-        _labels(finding): finding.cost.lost_share for finding in result.findings if isinstance(finding.cost, Cost)
+        _labels(finding): finding.cost.lost_share for finding in result.findings if finding.cost is not UNSET
     }
     counts: dict[Labels, float | None] = {
         (("result", "finding"),): len({finding.check for finding in result.findings}),
@@ -75,7 +80,7 @@ def prometheus_text(result: Result, end_s: float) -> bytes:
 
 def _labels(finding: ReportedFinding) -> Labels:
     values = {name: getattr(finding, name) for name in ("check", "severity", "node", "subject")}
-    return tuple((name, value) for name, value in values.items() if isinstance(value, str))
+    return tuple((name, value) for name, value in values.items() if value is not UNSET)
 
 
 EXPORTS: Exports[Result] = {
