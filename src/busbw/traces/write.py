@@ -25,31 +25,38 @@ def write_trace(trace: Trace, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise UsageError(f"{path_text(directory)} is not empty", remedy="pass a new directory")
-        for rank in trace.ranks:
-            with (directory / f"rank-{rank.rank:05}.trace").open("xb") as file:
-                operations = rank.operations
-                if rank.first_unmatched is not None:
-                    # A record without content marks the place of the missing operation for readers.
-                    operations = np.insert(operations, rank.first_unmatched, np.zeros((), layout.OPERATION))
-                records = _declarations(trace, rank) + operations.tobytes()
-                file.write(_header(trace, rank, len(records) // layout.RECORD_BYTES))
+        for rank_trace in trace.ranks:
+            with (directory / f"rank-{rank_trace.rank:05}.trace").open("xb") as file:
+                records = _declarations(trace, rank_trace) + _operations_with_gap(rank_trace).tobytes()
+                file.write(_header(trace, rank_trace, len(records) // layout.RECORD_BYTES))
                 file.write(records)
     except OSError as error:
         problem = f"cannot write {path_text(directory)}: {error.strerror}"
         raise BusbwError(problem, remedy="pass a writable directory") from error
 
 
+def _operations_with_gap(rank_trace: RankTrace) -> layout.Operations:
+    """Returns the operations with an empty record in place of a missing operation, if one is missing.
+
+    From the empty record, `read_trace` determines the first unmatched operation, which follows it.
+    """
+    if rank_trace.first_unmatched is None:
+        return rank_trace.operations
+    empty_record = np.zeros((), layout.OPERATION)
+    return np.insert(rank_trace.operations, rank_trace.first_unmatched, empty_record)
+
+
 def _record(dtype: np.dtype[np.void], **fields: object) -> bytes:
-    """Returns a record of this type with these fields. The other fields are 0."""
+    """Returns a record of this type with these fields. All further fields of the type are 0."""
     record = np.zeros((), dtype)
     for name, value in fields.items():
         record[name] = value
     return record.tobytes()
 
 
-def _header(trace: Trace, rank: RankTrace, record_count: int) -> bytes:
+def _header(trace: Trace, rank_trace: RankTrace, record_count: int) -> bytes:
     nccl_version = 0  # unknown
-    if match := re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", rank.nccl_version):
+    if match := re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", rank_trace.nccl_version):
         nccl_version = int(match[1]) * 10000 + int(match[2]) * 100 + int(match[3])
     header = _record(
         layout.HEADER,
@@ -57,26 +64,26 @@ def _header(trace: Trace, rank: RankTrace, record_count: int) -> bytes:
         version=layout.VERSION,
         header_bytes=layout.HEADER_BYTES,
         record_count=record_count,
-        lost_count=rank.lost_count,
-        start_realtime_ns=rank.start_ns,
-        pid=rank.pid or 0,
-        rank=rank.rank,
+        lost_count=rank_trace.lost_count,
+        start_realtime_ns=rank_trace.start_ns,
+        pid=rank_trace.pid or 0,  # 0: unknown
+        rank=rank_trace.rank,
         size=trace.size,
         nccl_version=nccl_version,
-        device_clock=rank.device_clock,
+        device_clock=rank_trace.device_clock,
         is_closed=1,
-        host=rank.host.encode(),
-        producer=rank.producer.encode(),
+        host=rank_trace.host.encode(),
+        producer=rank_trace.producer.encode(),
     )
     return header.ljust(layout.HEADER_BYTES, b"\0")
 
 
-def _declarations(trace: Trace, rank: RankTrace) -> bytes:
-    """Returns the records of the communicators of a rank."""
-    parts = []
-    for index, own_rank in rank.own_rank_by_communicator.items():
+def _declarations(trace: Trace, rank_trace: RankTrace) -> bytes:
+    """Returns the records that declare the communicators of a rank and their members."""
+    records = []
+    for index, own_rank in rank_trace.own_rank_by_communicator.items():
         communicator = trace.communicators[index]
-        parts.append(
+        records.append(
             _record(
                 layout.COMMUNICATOR,
                 kind=layout.Kind.COMMUNICATOR,
@@ -84,16 +91,16 @@ def _declarations(trace: Trace, rank: RankTrace) -> bytes:
                 communicator=index,
                 rank=own_rank,
                 size=communicator.size,
-                nodes=-1,
+                nodes=-1,  # unknown
                 id=_communicator_id(communicator),
                 name=communicator.name.encode(),
             )
         )
-        members = [-1 if member is None else member for member in communicator.members]
+        members = [-1 if member is None else member for member in communicator.members]  # -1: unknown
         for first in range(0, len(members), _MEMBERS_PER_RECORD):
             chunk = members[first : first + _MEMBERS_PER_RECORD]
             padded = [*chunk, *[0] * (_MEMBERS_PER_RECORD - len(chunk))]
-            parts.append(
+            records.append(
                 _record(
                     layout.MEMBERS,
                     kind=layout.Kind.MEMBERS,
@@ -103,11 +110,11 @@ def _declarations(trace: Trace, rank: RankTrace) -> bytes:
                     members=padded,
                 )
             )
-    return b"".join(parts)
+    return b"".join(records)
 
 
 def _communicator_id(communicator: Communicator) -> int:
-    """Returns the id of a communicator. If the identity is other text, its hash is the id."""
+    """Returns the id of a communicator: its identity if this is a hexadecimal number, otherwise a hash of it."""
     if re.fullmatch("[0-9a-f]{16}", communicator.identity):
         return int(communicator.identity, 16)
     return int.from_bytes(hashlib.blake2b(communicator.identity.encode(), digest_size=8).digest(), "little")
