@@ -26,7 +26,7 @@ busbw::Measurement make_measurement(int row) {
   measurement.rank_samples_s.assign(kRanks, measurement.operation_s);
   measurement.statistics = busbw::summarize(measurement.operation_s);
   measurement.check.state = busbw::CheckResult::State::checked;
-  measurement.check.policy = "exact";
+  measurement.check.exactness = "exact";
   return measurement;
 }
 

@@ -72,8 +72,8 @@ RankArrivals typical_arrivals(std::span<const RankReport> ranks) {
   return result;
 }
 
-CheckResult combine_check_results(std::span<const RankReport> ranks, const std::string& policy) {
-  CheckResult result{.state = CheckResult::State::checked, .policy = policy};
+CheckResult combine_check_results(std::span<const RankReport> ranks, const std::string& exactness) {
+  CheckResult result{.state = CheckResult::State::checked, .exactness = exactness};
   for (const RankReport& rank : ranks) {
     result.wrong_elements += rank.check_result.wrong_elements;
     if (rank.check_result.wrong_elements > 0) ++result.wrong_ranks;

@@ -37,8 +37,8 @@ RankArrivals first_arrivals(std::span<const RankReport> ranks, double operations
 /// below 6 iterations.
 RankArrivals typical_arrivals(std::span<const RankReport> ranks);
 
-/// Result of a check on all ranks. `policy`: see CheckResult.
-CheckResult combine_check_results(std::span<const RankReport> ranks, const std::string& policy);
+/// Result of a check on all ranks. `exactness`: see CheckResult.
+CheckResult combine_check_results(std::span<const RankReport> ranks, const std::string& exactness);
 
 /// Time of each iteration until its last rank ended: the maximum over ranks.
 std::vector<double> last_rank_s(std::span<const RankReport> ranks);

@@ -141,7 +141,7 @@ void write_check(JsonBuilder& line, const CheckResult& check) {
     line.field("state", check_state_text(check.state));
     line.field("wrong_elements", checked ? std::optional(check.wrong_elements) : std::nullopt);
     line.field("wrong_ranks", checked ? std::optional(check.wrong_ranks) : std::nullopt);
-    line.field("policy", checked ? text_or_null(check.policy) : std::nullopt);
+    line.field("policy", checked ? text_or_null(check.exactness) : std::nullopt);
     line.objects("first_wrong", check.first_wrong, [&line](const WrongElement& wrong) {
       line.field("rank", wrong.rank);
       line.field("place", wrong.place);

@@ -84,12 +84,12 @@ RankCheckResult check_calls(const MatchedCalls& calls, const ReplayCommunicators
   return total;
 }
 
-std::string check_policy(const MatchedCalls& calls) {
+std::string step_exactness(const MatchedCalls& calls) {
   for (const DistinctCall& call : calls.distinct_calls()) {
     const bool reduces = call.transfers.empty() && find_collective(call.function)->reduces();
     if (!reduces) continue;
-    std::string policy = ReductionValues(call.dtype, call.redop, ranks_of(calls, call)).policy();
-    if (policy != "exact") return policy;
+    std::string exactness = ReductionValues(call.dtype, call.redop, ranks_of(calls, call)).exactness();
+    if (exactness != "exact") return exactness;
   }
   return "exact";
 }

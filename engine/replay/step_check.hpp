@@ -18,7 +18,7 @@ using ResultChange = std::function<void(Communicator&, const RankCase&, std::byt
 RankCheckResult check_calls(const MatchedCalls& calls, const ReplayCommunicators& communicators, Team& world,
                             std::uint64_t seed, const ResultChange& change_result);
 
-/// Policy of the check (ReductionValues::policy): "exact", or the policy of the first call with an inexact check.
-std::string check_policy(const MatchedCalls& calls);
+/// Exactness of the check of a step (ReductionValues::exactness): that of the first call that is not "exact", if any.
+std::string step_exactness(const MatchedCalls& calls);
 
 }  // namespace busbw

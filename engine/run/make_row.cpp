@@ -19,11 +19,11 @@ namespace busbw {
 namespace {
 
 CheckResult make_check_result(const RunPlan& plan, Placement placement, const std::vector<RankReport>& ranks,
-                              const std::string& policy) {
+                              const std::string& exactness) {
   if (plan.settings.check_iterations == 0) return {};
   if (placement == Placement::in_place && !plan.collective.in_place_defined())
     return {.state = CheckResult::State::not_applicable};
-  return combine_check_results(ranks, policy);
+  return combine_check_results(ranks, exactness);
 }
 
 DeviceClock make_device_clock(const Samples& samples) {
@@ -88,7 +88,7 @@ void set_times(const RunSettings& settings, const std::vector<RankReport>& ranks
 }
 
 Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report,
-                             const std::optional<Traffic>& traffic, const std::string& policy) {
+                             const std::optional<Traffic>& traffic, const std::string& exactness) {
   const RunSettings& settings = plan.settings;
   Measurement measurement;
   measurement.operation_s = last_rank_s(report.ranks);
@@ -109,7 +109,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());
   for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.operation_s);
   measurement.stopped_by = report.stopped_by;
-  measurement.check = make_check_result(plan, placement, report.ranks, policy);
+  measurement.check = make_check_result(plan, placement, report.ranks, exactness);
   measurement.algorithms = distinct_algorithms(report.ranks);
   return measurement;
 }
@@ -225,7 +225,7 @@ Shape balanced_shape(const RunPlan& plan, const Shape& shape, std::size_t elemen
 }
 
 Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placement, PlacementReport>& placements,
-             const std::string& policy) {
+             const std::string& exactness) {
   const Dtype dtype = label.configuration.dtype;
   const std::size_t element_bytes = size_bytes(dtype);
   const int ranks = static_cast<int>(placements.begin()->second.ranks.size());
@@ -246,7 +246,7 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   row.root = label.configuration.root;
   for (const auto& [placement, report] : placements) {
     auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
-    measurement = make_measurement(plan, placement, report, traffic, policy);
+    measurement = make_measurement(plan, placement, report, traffic, exactness);
     if (plan.balanced)
       measurement->skew = compare_with_balanced(plan, report, measurement->time_s, shape, element_bytes);
   }

@@ -144,7 +144,7 @@ class RankRun {
     for (const auto& [color, members] : groups_)
       rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, ranks_by_group_.at(color)},
                               reports_of_group(members, reports_by_placement),
-                              policy_for(configuration, values, members.size())));
+                              exactness_for(configuration, values, members.size())));
     reporter_->rows(rows);
   }
 
@@ -191,10 +191,11 @@ class RankRun {
     return reports_of_members;
   }
 
-  /// Policy of the check (ReductionValues) in a group of `ranks` ranks. Groups may have different sizes.
-  std::string policy_for(const Configuration& configuration, const ReductionValues& values, std::size_t ranks) const {
-    if (static_cast<int>(ranks) == communicator_.size()) return values.policy();
-    return ReductionValues(configuration.dtype, configuration.redop, static_cast<int>(ranks)).policy();
+  /// Exactness of the check (ReductionValues) in a group of `ranks` ranks. Groups may have different sizes.
+  std::string exactness_for(const Configuration& configuration, const ReductionValues& values,
+                            std::size_t ranks) const {
+    if (static_cast<int>(ranks) == communicator_.size()) return values.exactness();
+    return ReductionValues(configuration.dtype, configuration.redop, static_cast<int>(ranks)).exactness();
   }
 
   /// Runs and checks the operation -c times, or until a check fails on any rank. Rank 0 stores the last results of all
@@ -277,7 +278,7 @@ void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communic
   hooks.report = [&](int cycle, StopReason stopped_by, std::vector<RankReport> reports) {
     const CaseLabel label{plan.sweep.configurations.front(), plan.sweep.sizes_bytes.front(), /*group=*/0, cycle, ranks};
     const std::map<Placement, PlacementReport> placements{{Placement::out_of_place, {std::move(reports), stopped_by}}};
-    reporter->rows({make_row(plan, label, placements, check_policy(*plan.replay))});
+    reporter->rows({make_row(plan, label, placements, step_exactness(*plan.replay))});
   };
   run_replay(*plan.replay, plan.settings, backend, world, communicator, hooks);
 }

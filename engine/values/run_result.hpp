@@ -138,7 +138,7 @@ struct CheckResult {
   State state = State::not_checked;
   std::uint64_t wrong_elements = 0;  // over all ranks of the group
   int wrong_ranks = 0;  // ranks of the group that saw at least one wrong element
-  std::string policy = {};  // "exact", or the errors that the data cannot show
+  std::string exactness = {};  // "exact", or the errors that the data cannot show
   std::vector<WrongElement> first_wrong = {};
 };
 

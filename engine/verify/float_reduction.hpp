@@ -65,7 +65,7 @@ class FloatReduction {
   }
 
   /// "exact", or a statement of the errors that the data cannot show.
-  std::string policy() const {
+  std::string exactness() const {
     if (!is_average_rounded_ || exact_averages_.precision != AveragePrecision::zero) return "exact";
     return fmt::format("exact, but each average is 0: 1/{} rounds to 0 in this type", slots_.ranks());
   }

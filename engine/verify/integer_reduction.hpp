@@ -53,7 +53,7 @@ class IntegerReduction {
   }
 
   /// "exact", or a statement of the errors that the data cannot show.
-  std::string policy() const {
+  std::string exactness() const {
     if (op_ != Redop::avg || static_cast<std::uint64_t>(slots_.ranks()) <= kMax) return "exact";
     return fmt::format("exact, but each average is 0: the inputs must not sum to more than {} over {} ranks", kMax,
                        slots_.ranks());

@@ -53,7 +53,7 @@ ReductionValues::ReductionValues(Dtype dtype, Redop redop, int ranks) : dtype_(d
   if (ranks < 1 || ranks > kMaxReducingRanks) {
     throw UsageError(fmt::format("results can be checked for 1 to {} ranks, not {}", kMaxReducingRanks, ranks));
   }
-  policy_ = with_reduction(dtype, redop, ranks, [](const auto& reduction) { return reduction.policy(); });
+  exactness_ = with_reduction(dtype, redop, ranks, [](const auto& reduction) { return reduction.exactness(); });
 }
 
 DataStream ReductionValues::contribution(int rank, std::uint64_t seed) const {

@@ -17,8 +17,9 @@ double mulsum_scalar(int rank);
 /// Maximum number of ranks for which reduction values exist and are proven.
 inline constexpr int kMaxReducingRanks = 65536;
 
-/// Values for one reduction: (type, operator, ranks). A tile is made at its first request, which takes about a
-/// millisecond, and cached. An object therefore belongs to one thread.
+/// Values for one reduction: (type, operator, ranks). A tile is the repeated part of a stream (data_stream.hpp). The
+/// first request makes a tile, which takes about a millisecond, and caches it. The cache has no lock, so an object
+/// belongs to one thread.
 class ReductionValues {
  public:
   /// Throws UsageError if `ranks` is not in 1 .. kMaxReducingRanks.
@@ -27,17 +28,16 @@ class ReductionValues {
   DataStream contribution(int rank, std::uint64_t seed) const;
   /// Stream of the expected result of the reduction over all ranks.
   DataStream reduced(std::uint64_t seed) const;
-  /// How exactly results can be checked: "exact", or a sentence on errors that the data cannot show for this type and
-  /// number of ranks.
-  const std::string& policy() const { return policy_; }
+  /// Exactness of a check with these values: "exact", or a sentence on errors that the data cannot show.
+  const std::string& exactness() const { return exactness_; }
 
  private:
   Dtype dtype_;
   Redop redop_;
   int ranks_;
-  std::string policy_;
-  mutable std::map<int, Tile> contributions_;  // by rank
-  mutable Tile reduced_;
+  std::string exactness_;
+  mutable std::map<int, Tile> contributions_;  // by rank; cache of `contribution`
+  mutable Tile reduced_;                       // cache of `reduced`
 };
 
 /// Stream of data that a collective only moves: any finite numbers of the type, with a different stream per source

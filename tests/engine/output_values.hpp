@@ -59,7 +59,7 @@ inline Measurement made_up_measurement(double time_us, double algbw_gbps, double
   measurement.algbw_bytes_per_s = algbw_gbps * 1e9;
   measurement.busbw_bytes_per_s = busbw_gbps * 1e9;
   measurement.check.state = CheckResult::State::checked;
-  measurement.check.policy = "exact";
+  measurement.check.exactness = "exact";
   return measurement;
 }
 

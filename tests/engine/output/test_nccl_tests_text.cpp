@@ -251,7 +251,7 @@ TEST_CASE("golden: wrong data and inexact checks are named") {
   Row bounded = made_up_row(8);
   bounded.dtype = Dtype::float16;
   bounded.redop = "avg";
-  bounded.out_of_place->check.policy = bounded.in_place->check.policy = "within 2 units in the last place";
+  bounded.out_of_place->check.exactness = bounded.in_place->check.exactness = "within 2 units in the last place";
   RunEnd end = made_up_end(4);
   end.exit_code = 1;
   end.reason = "wrong data";

@@ -260,7 +260,7 @@ TEST_CASE("make_row: wrong elements are summed over ranks, and the first few are
   CHECK(check.state == CheckResult::State::checked);
   CHECK(check.wrong_elements == 9);
   CHECK(check.wrong_ranks == 2);
-  CHECK(check.policy == "exact");
+  CHECK(check.exactness == "exact");
   REQUIRE(check.first_wrong.size() == Mismatches::kKept);
   CHECK(check.first_wrong[0].rank == 1);
   CHECK(check.first_wrong[3].rank == 3);
@@ -287,7 +287,7 @@ TEST_CASE("make_row: not checked, not applicable and correct are distinguished")
 
 TEST_CASE("make_row: the row names the bound of the check") {
   const Row row = RowScene("all_reduce").row({{Placement::out_of_place, report()}}, "within 1 ulp");
-  CHECK(row.out_of_place->check.policy == "within 1 ulp");
+  CHECK(row.out_of_place->check.exactness == "within 1 ulp");
 }
 
 TEST_CASE("make_row: alltoallv's summary follows the row, for each placement, with nccl-tests' figures") {

@@ -75,7 +75,7 @@ TEST_CASE("run_rank: every type and operator is correct") {
   for (std::size_t i = 0; i < seen.cases.size(); ++i) {
     CHECK(seen.cases[i][0].dtype == setup.configurations[i].dtype);
     CHECK(seen.cases[i][0].redop == setup.configurations[i].redop_name);
-    CHECK_FALSE(seen.cases[i][0].in_place->check.policy.empty());
+    CHECK_FALSE(seen.cases[i][0].in_place->check.exactness.empty());
   }
 }
 

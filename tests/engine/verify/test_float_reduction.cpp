@@ -163,7 +163,7 @@ TEST_CASE_TEMPLATE("results vary over the tile", T, Float16, float, double, Bflo
         results.insert(result);
         zeros += result == 0;
       }
-      if (reduction.policy() != "exact") {
+      if (reduction.exactness() != "exact") {
         CHECK(std::is_same_v<T, F8e4m3>);
         CHECK(ranks >= 1024);
         CHECK(zeros == kTileElements);

@@ -92,7 +92,7 @@ TEST_CASE_TEMPLATE("results vary over the tile", T, std::int8_t, std::uint8_t, s
       std::set<T> results;
       for (std::size_t position = 0; position < kTileElements; ++position) results.insert(reduction.reduced(position));
       if (op == Redop::avg) {
-        const bool all_zero = reduction.policy() != "exact";
+        const bool all_zero = reduction.exactness() != "exact";
         CHECK(all_zero ==
               (static_cast<std::uint64_t>(ranks) > static_cast<std::uint64_t>(std::numeric_limits<T>::max())));
         CHECK((results.size() > 1) == !all_zero);

@@ -42,7 +42,7 @@ TEST_CASE("tiles hold the elements of the reduction, moved by the seed") {
       CAPTURE(name(dtype));
       CAPTURE(name(op));
       const ReductionValues values(dtype, op, 3);
-      CHECK(values.policy() == "exact");
+      CHECK(values.exactness() == "exact");
       with_element_type(dtype, [&]<class T>() {
         using Reduction = std::conditional_t<kIsFloat<T>, FloatReduction<T>, IntegerReduction<T>>;
         const Reduction reduction(op, 3);
@@ -79,18 +79,18 @@ TEST_CASE("numbers of ranks beyond the proof are errors") {
   CHECK_NOTHROW(ReductionValues(Dtype::float32, Redop::sum, 65536));
 }
 
-TEST_CASE("the policy states what the data cannot show") {
-  const auto policy = [](Dtype dtype, int ranks) { return ReductionValues(dtype, Redop::avg, ranks).policy(); };
-  CHECK(policy(Dtype::int8, 127) == "exact");
-  CHECK(policy(Dtype::int8, 128) ==
+TEST_CASE("the exactness states what the data cannot show") {
+  const auto exactness = [](Dtype dtype, int ranks) { return ReductionValues(dtype, Redop::avg, ranks).exactness(); };
+  CHECK(exactness(Dtype::int8, 127) == "exact");
+  CHECK(exactness(Dtype::int8, 128) ==
         "exact, but each average is 0: the inputs must not sum to more than 127 over 128 ranks");
-  CHECK(policy(Dtype::uint8, 255) == "exact");
-  CHECK(policy(Dtype::uint8, 65536) ==
+  CHECK(exactness(Dtype::uint8, 255) == "exact");
+  CHECK(exactness(Dtype::uint8, 65536) ==
         "exact, but each average is 0: the inputs must not sum to more than 255 over 65536 ranks");
-  CHECK(policy(Dtype::f8e4m3, 1000) == "exact");
-  CHECK(policy(Dtype::f8e4m3, 4096) == "exact, but each average is 0: 1/4096 rounds to 0 in this type");
-  CHECK(policy(Dtype::f8e5m2, 65535) == "exact");
-  CHECK(policy(Dtype::float32, 65535) == "exact");
+  CHECK(exactness(Dtype::f8e4m3, 1000) == "exact");
+  CHECK(exactness(Dtype::f8e4m3, 4096) == "exact, but each average is 0: 1/4096 rounds to 0 in this type");
+  CHECK(exactness(Dtype::f8e5m2, 65535) == "exact");
+  CHECK(exactness(Dtype::float32, 65535) == "exact");
 }
 
 TEST_CASE("every single flipped bit of a result is found") {
