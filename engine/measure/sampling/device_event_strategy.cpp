@@ -8,12 +8,13 @@
 namespace busbw {
 namespace {
 
-// A device's clock state is queried while a batch runs, if the batch is long enough that the query, which takes up to
-// 1 ms, does not delay it. The expected duration alone is not reliable, because the warm-up may include connecting, so
-// the batch also needs a minimum number of iterations.
+// Minimum expected duration of a batch in which the device's clock state is queried. A query takes up to 1 ms, so a
+// query does not delay a longer batch.
 constexpr double kMinQueriedBatchS = 20e-3;
+// Minimum number of iterations of such a batch. The expected duration may be too long, because the warm-up may include
+// connecting.
 constexpr std::size_t kMinQueriedIterations = 4;
-// Each sampled launch of a graph is waited for. After this many samples, further launches would only take time.
+// The host waits for each sampled launch of a graph. After this many samples, further launches would only take time.
 constexpr std::size_t kMaxGraphSamples = 100'000;
 
 }  // namespace
@@ -27,23 +28,24 @@ std::size_t sampled_launches(const IterationRunner& runner) {
 void DeviceEventStrategy::sample(Samples& batch) {
   batch.clock = SampleClock::device_events;
   if (runner_.uses_graphs()) runner_.batch_graph_with_timestamps(timestamps_);
-  const ClockQuery query = select_clock_query();
+  const ClockStateQuery query = select_clock_state_query();
   const std::size_t launches = sampled_launches(runner_);
   for (std::size_t number = 1; number <= launches; ++number) {
-    const HostTiming total = launch(batch, number == launches ? query : ClockQuery::never);
+    const HostTiming total = launch(batch, number == launches ? query : ClockStateQuery::never);
     if (total_ == TotalTime::from_samples) batch.total += total;
     add_samples(batch);
   }
 }
 
-DeviceEventStrategy::ClockQuery DeviceEventStrategy::select_clock_query() const {
-  if (total_ == TotalTime::separate) return ClockQuery::while_running;
+DeviceEventStrategy::ClockStateQuery DeviceEventStrategy::select_clock_state_query() const {
+  // If the total time comes from a separate batch, a query in this batch cannot delay the total.
+  if (total_ == TotalTime::separate) return ClockStateQuery::while_running;
   const double expected_batch_s = runner_.expected_iteration_s() * static_cast<double>(runner_.iterations());
   const bool is_long_enough = runner_.iterations() >= kMinQueriedIterations && expected_batch_s > kMinQueriedBatchS;
-  return is_long_enough ? ClockQuery::while_running : ClockQuery::after_completion;
+  return is_long_enough ? ClockStateQuery::while_running : ClockStateQuery::after_completion;
 }
 
-HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
+HostTiming DeviceEventStrategy::launch(Samples& batch, ClockStateQuery query) {
   Communicator& communicator = runner_.communicator();
   if (!runner_.uses_graphs()) timestamps_.reset(runner_.iterations());
   runner_.align_ranks();
@@ -57,10 +59,10 @@ HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
   }
   communicator.flush();
   const double issued_s = monotonic_s();
-  if (query == ClockQuery::while_running) batch.clock_after = communicator.clock_state();
+  if (query == ClockStateQuery::while_running) batch.clock_after = communicator.clock_state();
   communicator.synchronize();
   const double done_s = monotonic_s();
-  if (query == ClockQuery::after_completion) batch.clock_after = communicator.clock_state();
+  if (query == ClockStateQuery::after_completion) batch.clock_after = communicator.clock_state();
   if (runner_.has_untimed_barriers())
     return {.elapsed_s = timed_s, .issue_s = timed_s, .operations = runner_.operations_per_batch()};
   return {.elapsed_s = done_s - start_s, .issue_s = issued_s - start_s, .operations = runner_.operations_per_batch()};
@@ -69,18 +71,19 @@ HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
 void DeviceEventStrategy::add_samples(Samples& batch) const {
   for (std::size_t iteration = 0; iteration < runner_.iterations(); ++iteration) {
     const double elapsed_s = timestamps_.seconds(iteration);
-    // The first iteration includes a wait for other ranks, so it gives no device time. In a graph it gives no sample
-    // either, because one sample of every launch would be too long. If it is the only iteration, it gives both.
     const bool is_first = iteration == 0;
-    const bool includes_wait = is_first && runner_.iterations() > 1;
     if (is_first && !batch.first_iteration_s) batch.first_iteration_s = elapsed_s;
-    if (includes_wait && runner_.uses_graphs()) {
+    // The first iteration includes a wait for other ranks. If no other iteration exists, its time is used nevertheless.
+    const bool has_unwanted_wait = is_first && runner_.iterations() > 1;
+    // Without a graph, one sample that is too long does no harm. With graphs, every launch would add such a sample.
+    const bool is_sample = !has_unwanted_wait || !runner_.uses_graphs();
+    if (!is_sample) {
       ++batch.skipped_iterations;
       continue;
     }
     batch.operation_s.push_back(elapsed_s / runner_.operations_per_iteration());
-    // With -z, timestamps include the host's waits.
-    if (includes_wait || runner_.waits()) continue;
+    const bool is_device_time = !has_unwanted_wait && !runner_.waits();  // with -z, timestamps include the host's waits
+    if (!is_device_time) continue;
     batch.device_s += elapsed_s;
     batch.device_operations += static_cast<std::uint64_t>(runner_.operations_per_iteration());
   }

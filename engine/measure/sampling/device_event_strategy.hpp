@@ -16,12 +16,12 @@ class DeviceEventStrategy final : public SamplingStrategy {
   void sample(Samples& batch) override;
 
  private:
-  /// Moment at which the device's clock state is queried.
-  enum class ClockQuery { never, while_running, after_completion };
-  /// Selects when to query the clocks: during the batch, unless the query would become part of the batch's total time.
-  ClockQuery select_clock_query() const;
+  /// Moment at which the device's clock state is queried, relative to the batch.
+  enum class ClockStateQuery { never, while_running, after_completion };
+  /// Selects while_running, unless the query would become part of the batch's total time.
+  ClockStateQuery select_clock_state_query() const;
   /// Runs all iterations once, or launches their graph once. Returns the host-clock time.
-  HostTiming launch(Samples& batch, ClockQuery query);
+  HostTiming launch(Samples& batch, ClockStateQuery query);
   void add_samples(Samples& batch) const;
 
   IterationRunner& runner_;

@@ -120,7 +120,7 @@ void GatedEventStrategy::run_gated(Gate& gate, const std::function<void()>& oper
   runner_.world().enter(Phase::timing);
   ClosedGate closed(gate);
   // Ranks open their gates one after the other. This first operation, which is not timed, waits for the last gate.
-  runner_.run_operation(0);
+  runner_.run_collective(0);
   operations();
   runner_.communicator().flush();
   runner_.world().barrier();
@@ -133,7 +133,7 @@ Gate* GatedEventStrategy::usable_gate() const {
 }
 
 GateCapacity GatedEventStrategy::capacity_of(const Gate& gate) const {
-  const std::size_t calls = runner_.calls_per_operation();
+  const std::size_t calls = runner_.weighted_calls_per_run();
   const auto aggregated = static_cast<std::size_t>(runner_.settings().aggregated_iterations);
   return {gate.capacity(),
           {.per_operation = calls, .per_iteration = calls * aggregated, .iterations = runner_.iterations()}};

@@ -1,4 +1,4 @@
-// Loops over operations, iterations and graph launches, with the waits of -z.
+// Loops over runs, iterations and graph launches, with the waits of -z.
 #include "measure/sampling/iteration_runner.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace busbw {
 namespace {
 
 // Values of nccl-tests' -z.
-constexpr int kBarrierAfterOperation = 1;
+constexpr int kBarrierAfterRun = 1;
 constexpr int kBarrierAfterIteration = 3;
 
 // Iterations between two progress reports to the watchdog, for loops in which every nanosecond counts.
@@ -17,8 +17,8 @@ constexpr std::size_t kProgressStride = 256;
 
 }  // namespace
 
-// Inlined, because two function calls per operation take a tenth of an operation of 0.3 us.
-[[gnu::always_inline]] inline void IterationRunner::issue_operation(std::uint64_t number) {
+// Inlined, because two function calls per run take a tenth of a run of 0.3 us.
+[[gnu::always_inline]] inline void IterationRunner::issue_collective(std::uint64_t number) {
   issued_.next(case_.buffers.region_bytes());
   case_.collective.run(communicator_,
                        case_.buffers.call(case_.placement, number, case_.dtype, case_.redop, case_.root));
@@ -31,7 +31,7 @@ double IterationRunner::warm_up() {
   const double start_s = monotonic_s();
   for (int number = 0; number < count; ++number) {
     world_.enter(Phase::warmup);
-    run_operation(static_cast<std::uint64_t>(number));
+    run_collective(static_cast<std::uint64_t>(number));
   }
   communicator_.synchronize();
   expected_iteration_s_ = (monotonic_s() - start_s) / count * settings_.aggregated_iterations;
@@ -42,39 +42,40 @@ void IterationRunner::align_ranks() {
   world_.barrier();
   const bool is_alone_on_host = world_.size() == 1 && !has_device_clock();
   if (is_alone_on_host) return;
-  issue_operation(0);
+  issue_collective(0);
   communicator_.synchronize();
 }
 
-void IterationRunner::run_operation(std::uint64_t number) {
-  issue_operation(number);
+void IterationRunner::run_collective(std::uint64_t number) {
+  issue_collective(number);
   if (!waits()) return;
   communicator_.synchronize();
-  if (settings_.blocking == kBarrierAfterOperation) world_.barrier();
+  if (settings_.blocking == kBarrierAfterRun) world_.barrier();
 }
 
 void IterationRunner::run_iteration(std::uint64_t iteration) {
-  const auto aggregated = static_cast<std::uint64_t>(settings_.aggregated_iterations);
-  const std::uint64_t first = iteration * aggregated;
-  // Operations that are waited for one by one cannot be started as one.
-  const bool starts_as_group = aggregated > 1 && (!waits() || has_untimed_barriers());
+  const auto run_count = static_cast<std::uint64_t>(settings_.aggregated_iterations);
+  const std::uint64_t first = iteration * run_count;
+  // -z 3 waits only after the iteration. With any other wait, the runs cannot start together.
+  const bool waits_after_each_run = waits() && !has_untimed_barriers();
+  const bool starts_as_group = run_count > 1 && !waits_after_each_run;
   if (!starts_as_group) {
-    for (std::uint64_t operation = 0; operation < aggregated; ++operation) run_operation(first + operation);
+    for (std::uint64_t run = 0; run < run_count; ++run) run_collective(first + run);
     return;
   }
   communicator_.begin_group();
-  for (std::uint64_t operation = 0; operation < aggregated; ++operation) issue_operation(first + operation);
+  for (std::uint64_t run = 0; run < run_count; ++run) issue_collective(first + run);
   communicator_.end_group();
   if (waits()) communicator_.synchronize();
 }
 
 void IterationRunner::run_batch() {
   const std::size_t count = iterations();
-  const bool is_one_operation = settings_.aggregated_iterations == 1 && !waits();
+  const bool is_one_run = settings_.aggregated_iterations == 1 && !waits();
   for (std::size_t iteration = 0; iteration < count; ++iteration) {
     if (iteration % kProgressStride == 0) world_.enter(Phase::timing);
-    if (is_one_operation) {
-      issue_operation(iteration);
+    if (is_one_run) {
+      issue_collective(iteration);
     } else {
       run_iteration(iteration);
     }
@@ -86,19 +87,23 @@ double IterationRunner::run_with_timestamps(IterationTimestamps& timestamps, std
   for (std::size_t iteration = 0; iteration < count; ++iteration) {
     world_.enter(Phase::timing);
     timestamps.set_start(iteration);
-    if (!has_untimed_barriers()) {
+    if (has_untimed_barriers())
+      timed_s += run_with_untimed_barrier(timestamps, iteration);
+    else
       run_iteration(iteration);
-      continue;
-    }
-    communicator_.flush();  // the host time begins after the timestamp is issued
-    const double start_s = monotonic_s();
-    run_iteration(iteration);
-    timed_s += monotonic_s() - start_s;
-    timestamps.set_end(iteration);
-    world_.barrier();
   }
   timestamps.set_last_end();
   return timed_s;
+}
+
+double IterationRunner::run_with_untimed_barrier(IterationTimestamps& timestamps, std::size_t iteration) {
+  communicator_.flush();  // so that the host time does not include the start timestamp
+  const double start_s = monotonic_s();
+  run_iteration(iteration);
+  const double elapsed_s = monotonic_s() - start_s;
+  timestamps.set_end(iteration);
+  world_.barrier();
+  return elapsed_s;
 }
 
 HostTiming IterationRunner::time_batch() {
