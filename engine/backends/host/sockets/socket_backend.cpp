@@ -70,15 +70,18 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
     raise_open_file_limit(connection_count_ + kOtherDescriptors);
   }
   const int local_rank = world.rank() - first_rank_;
+  // A rank with a network port uses only this port between hosts. Peers connect to the addresses of `offered`, and this
+  // rank's own sockets are bound to `pinned`.
   const auto port = network_port(local_rank);
-  std::vector<Interface> usable = interfaces_;
+  const std::string pinned = port ? port->name : std::string();
+  std::vector<Interface> offered = interfaces_;
   if (port)
-    std::erase_if(usable, [&](const Interface& interface) {
+    std::erase_if(offered, [&](const Interface& interface) {
       return !interface.address.is_loopback() && interface.name != port->name;
     });
-  const std::string pinned = port ? port->name : std::string();
-  SocketMesh mesh = first_on_host_ ? SocketMesh(group.rank(), group.size(), usable, pinned)
-                                   : SocketMesh(group, world.rank(), usable, pinned);
+  const bool is_for_flows = first_on_host_.has_value();  // the ranks of flows connect later, by `reconnect`
+  SocketMesh mesh = is_for_flows ? SocketMesh(group.rank(), group.size(), offered, pinned)
+                                 : SocketMesh(group, world.rank(), offered, pinned);
   add_used_interfaces(mesh.used_interfaces());
   return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local_rank),
                                               buffers_->recv_buffer(local_rank));

@@ -95,9 +95,9 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
                     "of the cgroup)",
                     error.what()));
   }
-  std::vector<std::vector<Failure>> failures;
+  std::vector<std::vector<UnreachableRank>> failures;
   try {
-    const std::vector<Failure> own_failures = connect_to_higher_ranks(higher_ranks, group, limit_s);
+    const std::vector<UnreachableRank> own_failures = connect_to_higher_ranks(higher_ranks, group, limit_s);
     if (!limit_s && accepting.valid()) accepting.get();  // a rank that cannot connect aborts the job
     // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
     // that reads the frame would also read that data, and lose it.
@@ -148,9 +148,10 @@ void SocketMesh::accept_lower_ranks(SocketAcceptor& acceptor, const Team& group,
   }
 }
 
-std::vector<SocketMesh::Failure> SocketMesh::connect_to_higher_ranks(const std::map<int, Listener>& listeners,
-                                                                     const Team& group, std::optional<double> limit_s) {
-  std::vector<Failure> failures;
+std::vector<SocketMesh::UnreachableRank> SocketMesh::connect_to_higher_ranks(const std::map<int, Listener>& listeners,
+                                                                             const Team& group,
+                                                                             std::optional<double> limit_s) {
+  std::vector<UnreachableRank> failures;
   // Networks over which an earlier peer could not be reached. They are tried last, because a failed attempt takes long.
   std::vector<Interface> unreachable_networks;
   std::optional<TickLimit> limit, limit_of_all;

@@ -25,13 +25,14 @@ inline constexpr std::string_view kInterfacesVariable = "BUSBW_SOCKET_IFNAME";
 /// closes them.
 class SocketMesh {
  public:
-  /// Connects all ranks of `group`; every member calls it. `own_interfaces`: interfaces of this host. Throws
-  /// EnvironmentError if a rank cannot be reached. The message has the rank, its host, the tried addresses and the
-  /// remedy. Throws JobAborted if the team is aborted.
-  /// `pinned_interface`: the only interface for connections to other hosts; empty: any.
+  /// Connects all ranks of `group`, which all call the constructor. `own_interfaces`: interfaces of this host, to which
+  /// peers may connect. `pinned_interface`: the only interface for connections to other hosts; empty: any.
+  ///
+  /// Throws EnvironmentError if a rank cannot be reached. The message has the rank, its host, the tried addresses and
+  /// the remedy. Throws JobAborted if the team is aborted.
   SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces,
              const std::string& pinned_interface = {});
-  /// Makes a mesh of the job's ranks 0 to `ranks` - 1 without connections, until `reconnect`.
+  /// Makes a mesh of the job's ranks 0 to `ranks` - 1. It has no connections until `reconnect`.
   SocketMesh(int rank, int ranks, std::span<const Interface> own_interfaces, const std::string& pinned_interface = {});
 
   /// Replaces all connections by new ones between the ranks of `living`, which all call it. Takes up to 1.5 times
@@ -61,28 +62,29 @@ class SocketMesh {
     static auto members(auto& self) { return std::tie(self.port, self.token); }
   };
   /// A rank that another rank could not reach, with the reason.
-  using Failure = std::pair<int, std::string>;
+  using UnreachableRank = std::pair<int, std::string>;
 
-  /// Connects the ranks of `group`. Without a limit, throws EnvironmentError if a rank cannot be reached. With a limit,
-  /// notes it in `unreachable_`.
+  /// Connects the ranks of `group`. If a rank cannot be reached: throws EnvironmentError without a limit, and adds the
+  /// rank to `unreachable_` with a limit.
   void connect(Team& group, std::optional<double> limit_s);
-  /// Sends this rank's information to all ranks of `group`, and stores theirs in `members_`. Returns the numbers of
-  /// these ranks in the communicator; nothing for a rank that was lost meanwhile.
+  /// Exchanges the information of all ranks of `group`, and stores it in `members_`. Returns, for each rank of `group`,
+  /// its rank in the communicator; nothing for a rank that was lost meanwhile.
   std::vector<std::optional<int>> exchange_information(Team& group);
   bool is_on_this_host(int peer) const;
   /// Accepts connections of `lower_ranks` until all have one, or `should_stop` is set.
   void accept_lower_ranks(SocketAcceptor& acceptor, const Team& group, const std::vector<int>& lower_ranks,
                           const std::atomic<bool>& should_stop);
-  /// `listeners`: of the higher ranks, by number. Throws or returns failures like `connect`.
-  std::vector<Failure> connect_to_higher_ranks(const std::map<int, Listener>& listeners, const Team& group,
-                                               std::optional<double> limit_s);
+  /// Connects to the higher ranks. `listeners`: by rank in the communicator. Without a limit, throws EnvironmentError
+  /// if a rank cannot be reached. With a limit, adds the rank to `unreachable_` and returns it.
+  std::vector<UnreachableRank> connect_to_higher_ranks(const std::map<int, Listener>& listeners, const Team& group,
+                                                       std::optional<double> limit_s);
 
   std::vector<Interface> own_interfaces_;
   std::string pinned_interface_;
   int rank_;
-  std::vector<PeerInfo> members_;  // of lost ranks, an older one
-  std::vector<Descriptor> connections_;
-  std::map<int, std::string> unreachable_;
+  std::vector<PeerInfo> members_;  // by rank; of a lost rank, the information from before its loss
+  std::vector<Descriptor> connections_;     // by rank
+  std::map<int, std::string> unreachable_;  // reason by rank
 };
 
 }  // namespace busbw
