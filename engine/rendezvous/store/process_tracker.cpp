@@ -85,23 +85,28 @@ bool ProcessTracker::lose_processes(const std::set<int>& processes, const std::s
   if (!tolerates_losses_ || processes.empty() || processes.contains(0)) return false;
   bool has_lost = false;
   for (const int process : processes) {
-    if (process_at(process).state != Process::State::joined) continue;  // it has left, so the others do not wait for it
+    // A process that is absent, has left or is already lost does not hang.
+    if (process_at(process).state != Process::State::joined) continue;
     mark_lost(process, event);
     has_lost = true;
   }
   return has_lost;
 }
 
-/// Returns the host of each absent process, or nothing if `hosts` does not determine all of them. `hosts` does if no
-/// process of a host with an absent process has joined, and only one host is absent or the hosts are in process order.
+/// Returns the host of each absent process. Empty if the host of any absent process is uncertain. An absent host is a
+/// host without a joined process. The hosts are certain if all these conditions are met:
+///
+/// - the names in `hosts` differ, and the hosts of all joined processes are among the names;
+/// - every absent process is on an absent host;
+/// - only one host is absent, or the joined processes are on their hosts in the order of `hosts`.
 std::map<int, std::string> ProcessTracker::hosts_of_absent(std::vector<std::string> hosts) const {
   for (std::string& host : hosts) host = host.substr(0, host.find('.'));  // processes report names without a domain
   const bool are_distinct = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
   if (hosts.empty() || !are_distinct || processes_.size() % hosts.size() != 0) return {};
-  const std::size_t per_host = processes_.size() / hosts.size();
+  const std::size_t processes_per_host = processes_.size() / hosts.size();
   std::vector<int> absent_processes;
-  std::vector<std::string> absent_hosts = hosts;  // hosts without a joined process
-  bool is_in_order = true;  // the joined processes are in the order of `hosts`
+  std::vector<std::string> absent_hosts = hosts;
+  bool is_in_order = true;
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].state == Process::State::absent) {
       absent_processes.push_back(static_cast<int>(i));
@@ -110,14 +115,15 @@ std::map<int, std::string> ProcessTracker::hosts_of_absent(std::vector<std::stri
     const std::string& host = processes_[i].host;
     if (std::ranges::find(hosts, host) == hosts.end()) return {};  // the list has other names, such as addresses
     std::erase(absent_hosts, host);
-    is_in_order = is_in_order && hosts[i / per_host] == host;
+    is_in_order = is_in_order && hosts[i / processes_per_host] == host;
   }
-  const bool are_hosts_complete = absent_processes.size() == absent_hosts.size() * per_host;
-  if (!are_hosts_complete) return {};  // on some host, only a part of the processes has joined
+  const bool are_all_on_absent_hosts = absent_processes.size() == absent_hosts.size() * processes_per_host;
+  if (!are_all_on_absent_hosts) return {};
   if (absent_hosts.size() > 1 && !is_in_order) return {};
+  // The absent processes and the absent hosts are both in the order of `hosts`.
   std::map<int, std::string> host_by_process;
   for (std::size_t i = 0; i < absent_processes.size(); ++i)
-    host_by_process.emplace(absent_processes[i], absent_hosts[i / per_host]);
+    host_by_process.emplace(absent_processes[i], absent_hosts[i / processes_per_host]);
   return host_by_process;
 }
 
@@ -229,8 +235,9 @@ std::optional<Failure> ProcessTracker::join_refusal(const ClientInfo& client) co
 std::optional<Failure> ProcessTracker::add_connection(const ClientInfo& client) {
   const std::scoped_lock lock(mutex_);
   if (const auto failure = join_refusal(client)) {
-    const bool is_job_wrong = failure->exit != ExitCode::rank_lost;  // otherwise the job continues
-    if (is_job_wrong && !first_refusal_) first_refusal_ = failure;
+    // With rank_lost, the client's settings are right, but the job already continues without its process.
+    const bool has_wrong_settings = failure->exit != ExitCode::rank_lost;
+    if (has_wrong_settings && !first_refusal_) first_refusal_ = failure;
     if (is_process_number(client.process)) process_at(client.process).is_refused = true;
     return failure;
   }
@@ -283,8 +290,9 @@ bool ProcessTracker::record_closed_connection(int process_number, bool is_contro
   Process& process = process_at(process_number);
   if (!is_control) {
     --process.rank_connections;
-    const bool is_left_over_from_retry = process.rank_connections >= ranks_per_process_;
-    if (is_left_over_from_retry) return false;  // each rank still has a connection
+    // A rank that repeats an attempt to connect can leave an additional connection, which closes without a loss.
+    const bool each_rank_has_connection = process.rank_connections >= ranks_per_process_;
+    if (each_rank_has_connection) return false;
   }
   if (process.state != Process::State::joined) return false;
   mark_joined_lost(process_number, fmt::format("its connection closed before it ended; check its output, and the "
