@@ -20,21 +20,20 @@ std::size_t remaining(std::size_t capacity, std::size_t used) { return capacity 
 }  // namespace
 
 std::size_t GateCapacity::iterations() const {
-  return std::min(calls_.iterations,
-                  remaining(capacity_, calls_.per_operation + kOuterTimestamps) / calls_.per_iteration);
+  return std::min(calls_.iterations, remaining(capacity_, calls_.per_run + kOuterTimestamps) / calls_.per_iteration);
 }
 
 std::size_t GateCapacity::timestamped_iterations() const {
-  return remaining(capacity_, calls_.per_operation + 1) / (calls_.per_iteration + 1);
+  return remaining(capacity_, calls_.per_run + 1) / (calls_.per_iteration + 1);
 }
 
 bool GateCapacity::fits_graph() const {
-  return capacity_ > calls_.per_operation + kOuterTimestamps && fits_nodes(calls_.iterations * calls_.per_iteration);
+  return capacity_ > calls_.per_run + kOuterTimestamps && fits_nodes(calls_.iterations * calls_.per_iteration);
 }
 
 bool GateCapacity::fits_timestamped_graph() const {
   const std::size_t timestamps = calls_.iterations + 1;
-  return capacity_ > calls_.per_operation && fits_nodes(calls_.iterations * calls_.per_iteration + timestamps);
+  return capacity_ > calls_.per_run && fits_nodes(calls_.iterations * calls_.per_iteration + timestamps);
 }
 
 bool GateCapacity::fits_nodes(std::size_t nodes) const { return nodes <= kGraphNodesPerOperation * capacity_; }

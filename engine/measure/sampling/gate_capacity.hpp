@@ -8,13 +8,13 @@ namespace busbw {
 /// Weighted calls (Collective::weighted_calls_per_run) in a batch, or in a graph of the batch.
 struct BatchCalls {
   /// Calls of a rank of the largest group. All ranks use this number, because they wait for each other behind the gate.
-  std::size_t per_operation;
+  std::size_t per_run;
   std::size_t per_iteration;
   std::size_t iterations;
 };
 
-/// Capacity of a closed gate for a batch. Each rank first issues one untimed operation, which ends when the last rank
-/// has opened its gate. All results leave room for this operation.
+/// Capacity of a closed gate for a batch. Each rank first issues one untimed run, which ends when the last rank
+/// has opened its gate. All results leave room for this run.
 class GateCapacity {
  public:
   /// `capacity` is Gate::capacity.

@@ -135,8 +135,7 @@ Gate* GatedEventStrategy::usable_gate() const {
 GateCapacity GatedEventStrategy::capacity_of(const Gate& gate) const {
   const std::size_t calls = runner_.weighted_calls_per_run();
   const auto aggregated = static_cast<std::size_t>(runner_.settings().aggregated_iterations);
-  return {gate.capacity(),
-          {.per_operation = calls, .per_iteration = calls * aggregated, .iterations = runner_.iterations()}};
+  return {gate.capacity(), {.per_run = calls, .per_iteration = calls * aggregated, .iterations = runner_.iterations()}};
 }
 
 bool GatedEventStrategy::fits_timestamps(const Gate& gate) const {

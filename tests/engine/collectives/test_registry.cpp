@@ -148,8 +148,7 @@ TEST_CASE("weighted_calls_per_run: gated calls over a network fill at most 9/16 
   for (const char* name : {"alltoall", "alltoallv", "gather", "scatter"})
     for (int ranks = 2; ranks <= 16384; ++ranks) {
       const auto calls = static_cast<std::size_t>(make_collective(name, {})->weighted_calls_per_run(ranks));
-      const GateCapacity capacity(kCapacityOverNetwork,
-                                  {.per_operation = calls, .per_iteration = calls, .iterations = 100});
+      const GateCapacity capacity(kCapacityOverNetwork, {.per_run = calls, .per_iteration = calls, .iterations = 100});
       const std::size_t gated_calls = capacity.iterations() == 0 ? 0 : 1 + capacity.iterations();
       REQUIRE(gated_calls * kBytesPerRank * static_cast<std::size_t>(ranks) <= kQueueBytes * 9 / 16);
       if (ranks < 2048) REQUIRE(gated_calls == 6);

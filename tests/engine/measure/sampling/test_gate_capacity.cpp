@@ -15,19 +15,19 @@ BatchCalls single(std::size_t iterations) { return {1, 1, iterations}; }
 
 TEST_CASE("gate capacity: issued operations never exceed it, and one more iteration would") {
   for (std::size_t room = 1; room <= 60; ++room)
-    for (const std::size_t per_operation : {1, 2, 7})
+    for (const std::size_t per_run : {1, 2, 7})
       for (const std::size_t aggregated : {1, 3}) {
         CAPTURE(room);
-        CAPTURE(per_operation);
+        CAPTURE(per_run);
         CAPTURE(aggregated);
-        const std::size_t per_iteration = per_operation * aggregated;
-        const GateCapacity behind(room, {per_operation, per_iteration, 1000});
+        const std::size_t per_iteration = per_run * aggregated;
+        const GateCapacity behind(room, {per_run, per_iteration, 1000});
         const std::size_t plain = behind.iterations();
-        if (plain > 0) CHECK(per_operation + 2 + plain * per_iteration <= room);
-        CHECK(per_operation + 2 + (plain + 1) * per_iteration > room);
+        if (plain > 0) CHECK(per_run + 2 + plain * per_iteration <= room);
+        CHECK(per_run + 2 + (plain + 1) * per_iteration > room);
         const std::size_t stamped = behind.timestamped_iterations();
-        if (stamped > 0) CHECK(per_operation + stamped * (per_iteration + 1) + 1 <= room);
-        CHECK(per_operation + (stamped + 1) * (per_iteration + 1) + 1 > room);
+        if (stamped > 0) CHECK(per_run + stamped * (per_iteration + 1) + 1 <= room);
+        CHECK(per_run + (stamped + 1) * (per_iteration + 1) + 1 > room);
       }
 }
 
