@@ -1,4 +1,4 @@
-// Parses requests and writes answers. Only this file knows the names of the fields.
+// Parses requests and writes answers. In the engine, only this file knows the names of the fields.
 #include "flows/protocol.hpp"
 
 #include <fmt/format.h>
@@ -45,6 +45,16 @@ std::string text(const json& object, const char* name) {
   return value.get<std::string>();
 }
 
+/// Throws UsageError if the request states another version of the protocol. A request may omit the version.
+void require_protocol(const json& request) {
+  if (!request.contains("protocol")) return;
+  const std::int64_t protocol = whole_number(request, "protocol", 1);
+  if (protocol != kProtocol)
+    throw UsageError(
+        fmt::format("the request uses protocol {}, this program uses protocol {}; install the same busbw on both sides",
+                    protocol, kProtocol));
+}
+
 FlowEnd parse_end(const json& flow, const char* name) {
   const json& end = member(flow, name);
   return {text(end, "node"), static_cast<int>(whole_number(end, "gpu", 0, std::numeric_limits<int>::max()))};
@@ -82,7 +92,7 @@ Request parse_request(std::string_view line) {
   const std::string kind = text(request, "ask");
   if (kind == "end") return EndRequest{};
   if (kind == "cluster") {
-    if (request.contains("protocol")) whole_number(request, "protocol", kProtocol, kProtocol);
+    require_protocol(request);
     return ClusterRequest{};
   }
   if (kind != "measure")

@@ -44,7 +44,7 @@ TEST_CASE("flows protocol: the error for an invalid request names the field and 
       {"{}", {"\"ask\""}},
       {R"({"ask":3})", {"\"ask\"", "text"}},
       {R"({"ask":"dance"})", {"dance", "cluster, measure or end"}},
-      {R"({"ask":"cluster","protocol":2})", {"\"protocol\"", "2", "from 1 to 1"}},
+      {R"({"ask":"cluster","protocol":2})", {"protocol 2", "protocol 1", "install the same busbw"}},
       {R"({"ask":"measure","size_bytes":1,"iterations":1,"flows":[]})", {"\"id\""}},
       {R"({"ask":"measure","id":1.5,"size_bytes":1,"iterations":1,"flows":[]})", {"\"id\"", "1.5"}},
       {R"({"ask":"measure","id":1,"size_bytes":0,"iterations":1,"flows":[]})", {"\"size_bytes\"", "0", "from 1"}},
