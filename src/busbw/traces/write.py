@@ -36,7 +36,7 @@ def write_trace(trace: Trace, directory: Path) -> None:
 
 
 def _operations_with_gap(rank_trace: RankTrace) -> layout.Operations:
-    """Returns the operations with an empty record in place of a missing operation, if one is missing.
+    """Returns the operations with an empty record at the position of a missing operation, if one is missing.
 
     From the empty record, `read_trace` determines the first unmatched operation, which follows it.
     """
