@@ -117,10 +117,14 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
   }
 }
 
-/// Runs `direct`: ranks read and write each other's buffers between two barriers. Until a rank enters the first
-/// barrier, its earlier work may use its buffers. Until all ranks enter the second one, peers may access its buffers. A
-/// block waits only for the same block of the other ranks. That is enough: a running block shows that its rank's
-/// earlier work has ended, and a kernel ends with its last block. Uses the tags first_tag and first_tag + 1.
+/// Runs `direct`: ranks read and write each other's buffers between two barriers. Uses the tags first_tag and
+/// first_tag + 1.
+///
+/// Until a rank enters the first barrier, its earlier work may use its buffers. Until all ranks enter the second
+/// barrier, peers may access its buffers. To wait for the same block of the other ranks is enough for a block:
+///
+/// - A running block shows that the earlier work of its rank has ended.
+/// - The later work of a rank begins after its last block has ended, so after every block has passed both barriers.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void direct(Fabric& fabric, Work& work, std::uint64_t first_tag) {
   if (!fabric.barrier(first_tag)) return;
