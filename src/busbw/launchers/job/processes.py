@@ -40,8 +40,9 @@ def run_all(
     """Runs commands in parallel until all have ended.
 
     Each command has its own session, so that Ctrl-C reaches it once, through this function. SIGINT, SIGTERM and SIGHUP
-    are forwarded; Ctrl-Z stops all commands. If there are several commands, or a custom interrupt (`Command.interrupt`,
-    `TerminationPolicy.on_interrupt`), a second signal ends them at once and a third one kills them.
+    are forwarded; Ctrl-Z stops all commands. A second signal ends the commands at once, and a third signal kills them,
+    if there are several commands or a custom interrupt. `Command.interrupt` and `TerminationPolicy.on_interrupt` are
+    custom interrupts.
 
     If this process received a signal, and no command ended by a signal, this process ends itself by the same signal.
     This does not apply to a custom interrupt.

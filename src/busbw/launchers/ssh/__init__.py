@@ -174,7 +174,9 @@ def _with_lost_connection(host: str, status: ExitStatus, callbacks: LaunchCallba
     if status.code != SSH_FAILED or status.was_terminated:
         return status
     if callbacks.on_error:
-        callbacks.on_error(f"busbw: the connection to {host} was lost; its processes end too\n".encode(), None)
+        callbacks.on_error(
+            f"busbw: the connection to {host} was lost; its processes end once the host notices this\n".encode(), None
+        )
     return replace(status, code=ExitCode.RANK_LOST)
 
 
