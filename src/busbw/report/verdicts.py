@@ -26,15 +26,15 @@ def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> 
 def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
     sizes = [figure.size_bytes for figure in verdict.judged]
     worst, range_us = verdict.worst, verdict.worst.range_us
-    as_time = verdict.band == "latency" or not worst.busbw_gbps
-    if as_time:
+    busbw_gbps = None if verdict.band == "latency" else worst.busbw_gbps
+    if not busbw_gbps:
         measured = f"{number(worst.time_us)} us"
         expected = f"{number(range_us.low)} to {number(range_us.high)} us"
     else:
         # Busbw is inversely proportional to time, so the slow end of the time range is the low end of the busbw.
-        low_gbps = worst.busbw_gbps * worst.time_us / range_us.high
-        high_gbps = worst.busbw_gbps * worst.time_us / range_us.low
-        measured = f"{number(worst.busbw_gbps)} GB/s"
+        low_gbps = busbw_gbps * worst.time_us / range_us.high
+        high_gbps = busbw_gbps * worst.time_us / range_us.low
+        measured = f"{number(busbw_gbps)} GB/s"
         expected = f"{number(low_gbps)} to {number(high_gbps)} GB/s"
     has_one_size = len(set(sizes)) == 1
     return BandEvidence(
@@ -44,7 +44,7 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
         worst_at=size_text(worst.size_bytes),
         measured=measured,
         expected=expected,
-        distance=worst.signed_distance_text(as_time=as_time),
+        distance=worst.signed_distance_text(as_time=not busbw_gbps),
         reason=verdict.reason,
     )
 
