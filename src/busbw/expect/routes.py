@@ -41,6 +41,14 @@ RING = Efficiency(
     high=1.02,
     source="published ring plateaus are 0.95 to 0.99 of it: A100 231-235 of 240, H200 367 of 371, B200 682-695 of 722",
 )
+PAIR = Efficiency(
+    low=0.6,
+    typical=0.85,
+    high=1.02,
+    source="two GPUs reach less at equal sizes: 2 x H200 with nccl-tests 0.76 to 0.92 of it in all_reduce of 32 MiB to "
+    "2 GiB, 0.62 to 0.83 in all_gather (busbw reference h200-x2)",
+)
+"""Of rings and trees of two GPUs over NVLink. Half the speed of a healthy pair is below the range."""
 NVLS = Efficiency(
     low=0.93, typical=1.0, high=1.06, source="published NVLS plateaus are -4 to +2 % of it: H200, H100, B200, B300"
 )
@@ -84,6 +92,8 @@ _TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
         0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9,
     ),
 }  # fmt: skip
+_PIPELINES = ("broadcast", "reduce")
+"""Collectives whose data move in one direction along the ring."""
 _MAX_NODE_GPUS = 8
 """Maximum number of GPUs of a node. Larger domains are racks, for which NCCL has no CollNet."""
 _IN_NETWORK_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
@@ -137,7 +147,7 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
     return Route(
         name="Ring",
         limits=tuple(limits),
-        efficiency=_ring_efficiency(limits, domains),
+        efficiency=_ring_efficiency(scenario, limits, domains),
         latency_us=_ring_latency_us(scenario, system, fabric, domains),
         share={"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),
@@ -152,7 +162,7 @@ def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, 
     """
     if scenario.collective == "all_reduce":
         step_count, crossing_count = 2 * (scenario.ranks - 1), 2 * domains
-    elif scenario.collective in ("broadcast", "reduce"):
+    elif scenario.collective in _PIPELINES:
         step_count, crossing_count = 1, domains
     else:
         step_count, crossing_count = scenario.ranks - 1, domains - 1
@@ -167,13 +177,23 @@ def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, 
     }
 
 
-def _ring_efficiency(limits: list[Limit], domains: int) -> Efficiency:
+def _ring_efficiency(scenario: Scenario, limits: list[Limit], domains: int) -> Efficiency:
     """Returns the efficiency of PCIe if PCIe is the limit. Otherwise of the network, or of NVLink in one domain."""
     limiting_link = min(limits, key=lambda limit: limit.busbw_gbps)
     if limiting_link.wire == "PCIe":
         return PCIE
     # With several domains, all links wait for the network, also if NVLink is the limit.
-    return NET_RING if domains > 1 else RING
+    if domains > 1:
+        return NET_RING
+    is_pair = scenario.ranks == 2 and scenario.collective not in _PIPELINES
+    return PAIR if is_pair else RING
+
+
+def _tree_efficiency(scenario: Scenario, fabric: Fabric | None, domains: int) -> Efficiency:
+    """Returns the efficiency of PCIe or of a pair of GPUs in one domain, otherwise that of a tree."""
+    if domains == 1 and fabric is not None and fabric.kind == "PCIe":
+        return PCIE
+    return PAIR if domains == 1 and scenario.ranks == 2 else TREE_NET
 
 
 def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
@@ -193,11 +213,10 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
         chain_us = (domain_size - 1) * step_within_domain_us("Tree", protocol, fabric)
         tree_us = int(math.log2(domains)) * step_between_domains_us("Tree", protocol, system)
         latency_us[protocol] = BASE_US["Tree"][protocol] + 2 * (chain_us + tree_us)
-    is_pcie_only = domains == 1 and fabric is not None and fabric.kind == "PCIe"
     return Route(
         name="Tree",
         limits=tuple(limits),
-        efficiency=PCIE if is_pcie_only else TREE_NET,
+        efficiency=_tree_efficiency(scenario, fabric, domains),
         latency_us=latency_us,
         share={"LL": 1 / 3.8, "LL128": 7 / 9 if domains == 1 else 120 / 128, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),
