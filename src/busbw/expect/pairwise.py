@@ -27,7 +27,7 @@ PAIRWISE = Efficiency(
 )
 SENDRECV = Efficiency(
     low=0.65,
-    typical=0.9,
+    typical=0.95,
     high=1.03,
     source="2 x H200 with nccl-tests: 0.71 of it at 32 MiB, 0.82 at 128 MiB, 0.99 from 512 MiB on (busbw reference "
     "h200-x2)",

@@ -93,7 +93,7 @@ _TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
     ),
 }  # fmt: skip
 _PIPELINES = ("broadcast", "reduce")
-"""Collectives whose data move in one direction along the ring."""
+"""Collectives with data in one direction along the ring."""
 _MAX_NODE_GPUS = 8
 """Maximum number of GPUs of a node. Larger domains are racks, for which NCCL has no CollNet."""
 _IN_NETWORK_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
@@ -147,7 +147,7 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
     return Route(
         name="Ring",
         limits=tuple(limits),
-        efficiency=_ring_efficiency(scenario, limits, domains),
+        efficiency=_ring_efficiency(scenario, fabric, limits, domains),
         latency_us=_ring_latency_us(scenario, system, fabric, domains),
         share={"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),
@@ -177,7 +177,7 @@ def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, 
     }
 
 
-def _ring_efficiency(scenario: Scenario, limits: list[Limit], domains: int) -> Efficiency:
+def _ring_efficiency(scenario: Scenario, fabric: Fabric | None, limits: list[Limit], domains: int) -> Efficiency:
     """Returns the efficiency of PCIe if PCIe is the limit. Otherwise of the network, or of NVLink in one domain."""
     limiting_link = min(limits, key=lambda limit: limit.busbw_gbps)
     if limiting_link.wire == "PCIe":
@@ -185,15 +185,21 @@ def _ring_efficiency(scenario: Scenario, limits: list[Limit], domains: int) -> E
     # With several domains, all links wait for the network, also if NVLink is the limit.
     if domains > 1:
         return NET_RING
-    is_pair = scenario.ranks == 2 and scenario.collective not in _PIPELINES
-    return PAIR if is_pair else RING
+    if scenario.collective in _PIPELINES:
+        return RING
+    return PAIR if _is_pair(scenario, fabric) else RING
 
 
 def _tree_efficiency(scenario: Scenario, fabric: Fabric | None, domains: int) -> Efficiency:
     """Returns the efficiency of PCIe or of a pair of GPUs in one domain, otherwise that of a tree."""
     if domains == 1 and fabric is not None and fabric.kind == "PCIe":
         return PCIE
-    return PAIR if domains == 1 and scenario.ranks == 2 else TREE_NET
+    return PAIR if domains == 1 and _is_pair(scenario, fabric) else TREE_NET
+
+
+def _is_pair(scenario: Scenario, fabric: Fabric | None) -> bool:
+    """True for two GPUs, except in a mesh: two MI300X have a link of their own and reach 0.99 of it."""
+    return scenario.ranks == 2 and fabric is not None and fabric.layout != "mesh"
 
 
 def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:

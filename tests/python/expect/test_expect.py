@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from busbw.collectives import collectives
 from busbw.expect import Route, Scenario, estimator, expect, scenario_of, system_of, with_nics
 from busbw.logs import Figure, Rank, Row, Table
+from busbw.reference import references
 from busbw.system import find, systems
 
 LARGE = 1 << 40
@@ -68,6 +69,21 @@ def test_nvls_reduction(system: str, ranks: int, gbps: float) -> None:
 def test_systems_without_nvls_reduction(system: str, ranks: int) -> None:
     job = Scenario(collective="all_reduce", ranks=ranks, ranks_per_node=ranks)
     assert "NVLS" not in [route.name for route in expect(job, find(system), [8]).routes]
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "sendrecv"])
+def test_two_healthy_gpus_are_within_their_range(collective: str) -> None:
+    """Two GPUs, measured by nccl-tests on several machines, rise more slowly with the size than longer rings."""
+    sweeps = [sweep for sweep in references()["h200-x2"].sweeps if sweep.collective == collective]
+    assert len(sweeps) == 2
+    points = [(point.size_bytes or 0, point.time_us or 0) for sweep in sweeps for point in sweep.points]
+    points = [(size_bytes, time_us) for size_bytes, time_us in points if size_bytes >= 8 << 20]
+    job = Scenario(collective=collective, ranks=2, ranks_per_node=2)
+    found = expect(job, find("h200-sxm"), [size_bytes for size_bytes, _ in points])
+    for (size_bytes, time_us), estimate in zip(points, found.estimates, strict=True):
+        limits = estimate.time_us
+        assert limits.low <= time_us <= limits.high, size_bytes
+        assert 2 * time_us > limits.high, "half the speed is slow"
 
 
 def test_nvls_can_be_disabled() -> None:
