@@ -68,7 +68,7 @@ const std::vector<LauncherEntry>& launcher_table() {
        .daemons = {"slurmstepd"},
        .has_started_process = is_slurm_task,
        .local_size_from = slurm_local_size,
-       .hosts_from = slurm_first_hosts,
+       .hosts_from = slurm_first_host_candidates,
        .port_from = slurm_port},
       {.name = "torchrun",
        .title = "torchrun",

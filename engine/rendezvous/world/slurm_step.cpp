@@ -93,7 +93,7 @@ std::optional<int> slurm_local_size(Environment environment) {
   return local_tasks;
 }
 
-std::vector<std::string> slurm_first_hosts(Environment environment) {
+std::vector<std::string> slurm_first_host_candidates(Environment environment) {
   std::vector<std::string> hosts;
   if (const auto list = environment("SLURM_STEP_NODELIST")) {
     const std::vector<std::string> nodes = expand_hostlist(*list);

@@ -20,7 +20,7 @@ std::optional<int> slurm_local_size(Environment environment);
 /// Returns candidates for the host of task 0: the first node of the step, then the address of srun's host. The second
 /// one helps if the node's name cannot be resolved and srun runs on the first node, as in a batch script. Throws
 /// UsageError on invalid values, or if the step spans several components of a heterogeneous job.
-std::vector<std::string> slurm_first_hosts(Environment environment);
+std::vector<std::string> slurm_first_host_candidates(Environment environment);
 
 /// Returns the first port that Slurm reserved for the step, or a port derived from the job and step numbers. Throws
 /// UsageError if the reserved port is invalid.

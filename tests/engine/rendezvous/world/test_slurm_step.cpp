@@ -53,22 +53,22 @@ TEST_CASE("Slurm: a step of several components is an error") {
                       {"SLURM_JOB_NODELIST_HET_GROUP_0", "n3"},
                       {"SLURM_JOB_NODELIST_HET_GROUP_1", "n[1-2]"},
                       {"SLURM_STEP_NODELIST", "n[1-3]"}};
-  check_names(sentence_of<UsageError>([&] { under(variables, slurm_first_hosts); }),
+  check_names(sentence_of<UsageError>([&] { under(variables, slurm_first_host_candidates); }),
               {"SLURM_HET_SIZE=2", "SLURM_STEP_NODELIST=n[1-3]", "BUSBW_RENDEZVOUS"});
   variables["SLURM_STEP_NODELIST"] = "n[1-2]";  // srun --het-group=1
-  CHECK(under(variables, slurm_first_hosts) == std::vector<std::string>{"n1"});
+  CHECK(under(variables, slurm_first_host_candidates) == std::vector<std::string>{"n1"});
   variables["SLURM_STEP_NODELIST"] = "n3";
-  CHECK(under(variables, slurm_first_hosts) == std::vector<std::string>{"n3"});
+  CHECK(under(variables, slurm_first_host_candidates) == std::vector<std::string>{"n3"});
 }
 
 TEST_CASE("Slurm: the first node of the step, then the host of srun") {
   using Hosts = std::vector<std::string>;
-  CHECK(under({{"SLURM_STEP_NODELIST", "n[07-09],m1"}, {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"}}, slurm_first_hosts) ==
-        Hosts{"n07", "10.0.0.7"});
-  CHECK(under({{"SLURM_STEP_NODELIST", "n3"}}, slurm_first_hosts) == Hosts{"n3"});
-  CHECK(under({}, slurm_first_hosts).empty());
-  CHECK_THROWS_AS(under({{"SLURM_STEP_NODELIST", "n[3"}}, slurm_first_hosts), UsageError);
-  CHECK_THROWS_AS(under({{"SLURM_LAUNCH_NODE_IPADDR", "a b"}}, slurm_first_hosts), UsageError);
+  CHECK(under({{"SLURM_STEP_NODELIST", "n[07-09],m1"}, {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"}},
+              slurm_first_host_candidates) == Hosts{"n07", "10.0.0.7"});
+  CHECK(under({{"SLURM_STEP_NODELIST", "n3"}}, slurm_first_host_candidates) == Hosts{"n3"});
+  CHECK(under({}, slurm_first_host_candidates).empty());
+  CHECK_THROWS_AS(under({{"SLURM_STEP_NODELIST", "n[3"}}, slurm_first_host_candidates), UsageError);
+  CHECK_THROWS_AS(under({{"SLURM_LAUNCH_NODE_IPADDR", "a b"}}, slurm_first_host_candidates), UsageError);
 }
 
 TEST_CASE("Slurm: the first reserved port, or a port that differs between steps and jobs") {
