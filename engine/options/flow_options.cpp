@@ -1,4 +1,4 @@
-// Replaces the settings of a sweep by those of flows, which measures on request.
+// Options of the program `flows`, which measures on request: its defaults, and errors for options of a sweep.
 #include "options/option_groups.hpp"
 
 #include "common/support/error.hpp"
@@ -22,10 +22,11 @@ void configure_flows(Options& options) {
   const auto is_supported = [](Fault::Kind kind) { return kind == Fault::Kind::die || kind == Fault::Kind::hang; };
   if (options.fault && !is_supported(options.fault->kind))
     throw options.flags.invalid_value("--fault", "die and hang, because flows runs no other fault");
-  RunSettings& settings = options.settings;
   options.data.dtypes = {Dtype::uint8};
-  if (!options.has_timeout) settings.timeout_s = kDefaultFlowTimeoutS;
-  options.has_timeout = true;
+  if (!options.has_timeout) {
+    options.settings.timeout_s = kDefaultFlowTimeoutS;
+    options.has_timeout = true;
+  }
 }
 
 }  // namespace busbw

@@ -31,7 +31,9 @@ struct Options {
   FlagValues flags{{}};  // as typed, for messages
   RunSettings settings;
   DataChoice data;
-  bool has_timeout = false;              // -T is present; 0 then means no limit, as in nccl-tests
+  /// True if settings.timeout_s is the limit: -T is present, or the program has its own default. 0 s then mean no
+  /// limit, as in nccl-tests. False: the general default is the limit.
+  bool has_timeout = false;
   std::string json_path;                 // -J; empty if absent
   std::string records_path;              // --records; empty if absent, "-" for standard output
   int stdout_descriptor = 1;             // destination of the table, of records with "-", and of answers of flows
