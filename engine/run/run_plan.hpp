@@ -1,5 +1,5 @@
 #pragma once
-// Input of every rank: the plan, which is fixed before the ranks start. run_setup makes it, rank_runner uses it.
+// The plan of a run. make_plan() (run_setup.hpp) makes the plan before the ranks start; rank_runner.hpp runs it.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,14 +18,15 @@
 
 namespace busbw {
 
-/// Cases to run and their settings, the same on all ranks.
+/// Cases to run and their settings. All processes have the same values, except `first_rank` and the descriptors in
+/// `flow_service`.
 struct RunPlan {
   const Collective& collective;
   Sweep sweep;
   RunSettings settings;
   std::vector<Placement> placements;
   Split split;
-  std::uint64_t max_bytes = 0;  // size of the buffers, at most settings.max_bytes
+  std::uint64_t max_bytes = 0;  // largest size for which the memory suffices (MemoryPlan::max_bytes)
   int first_rank = 0;  // first rank of this process and its forks
   std::optional<Fault> fault = {};
   std::optional<FlowService> flow_service = {};  // if the job measures flows on request instead of the sweep
@@ -36,18 +37,21 @@ struct RunPlan {
   std::optional<CommOpsSettings> comm_ops = {};  // if the job measures the life of communicators instead of the sweep
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
-  /// Start of the neighbor's part in each buffer: a multiple of 4 KiB.
+  /// Offset of the neighbor's part in each buffer: a multiple of 4 KiB behind the measured operation's.
   std::size_t neighbor_offset() const {
     constexpr std::size_t kAlignBytes = 4096;
-    const std::size_t measured = buffer_bytes(max_bytes, settings.unalign_elements);
-    return (measured + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+    return (measured_part_bytes() + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
   }
-  /// Size of each buffer, for the measured operation and the neighbor.
+  /// Size to allocate for each buffer: the part of the measured operation, then that of the neighbor if there is one.
   std::size_t bytes_per_buffer() const {
-    if (!neighbor) return buffer_bytes(max_bytes, settings.unalign_elements);
-    return neighbor_offset() + buffer_bytes(neighbor->bytes, 0);
+    if (!neighbor) return measured_part_bytes();
+    return neighbor_offset() + buffer_bytes(neighbor->bytes, /*unalign_elements=*/0);
   }
   int ranks() const { return settings.processes * ranks_per_process(); }
+
+ private:
+  /// Size of a buffer's part for the measured operation: `max_bytes` of data with guards and space for -u.
+  std::size_t measured_part_bytes() const { return buffer_bytes(max_bytes, settings.unalign_elements); }
 };
 
 }  // namespace busbw
