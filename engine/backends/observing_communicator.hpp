@@ -1,5 +1,5 @@
 #pragma once
-// Base of communicators that observe the operations of another communicator.
+// Base of communicators that observe the operations of an inner communicator.
 #include <span>
 
 #include "backends/backend.hpp"
@@ -20,8 +20,11 @@ struct ObservedOperation {
   std::span<const Transfer> recvs = {};
 };
 
-/// Forwards all calls to a communicator with operations that are done when their calls return. Reports each operation
-/// to the derived class. Local copies are not reported, because no other rank waits for them.
+/// Forwards operations and accesses to memory to the inner communicator, and reports each operation to the derived
+/// class. Local copies are not reported, because no other rank waits for them.
+///
+/// Members about timestamps, delays, graphs, the gate and algorithms are not forwarded. They keep the
+/// defaults of Communicator, which are right if the operations of the inner communicator end before their calls return.
 class ObservingCommunicator : public Communicator {
  public:
   int rank() const override { return inner_.rank(); }
@@ -74,8 +77,8 @@ class ObservingCommunicator : public Communicator {
     inner_.exchange(sends, recvs, dtype);
     end_operation();
   }
-  /// This class inherits the `put_obstacle` of Communicator, because traces have no kind for puts. So `put` runs only
-  /// in a communicator that records nothing: its user has checked the `put_obstacle` of the observed communicator.
+  /// `put_obstacle` is not forwarded: its default refuses puts, because ObservedOperation cannot describe a put for a
+  /// trace. A derived class that does not record may be used for puts if the inner communicator has no `put_obstacle`.
   void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) override {
     begin_operation({.function = trace::Function::other, .dtype = dtype});
     inner_.put(puts, awaited, dtype);
@@ -109,7 +112,10 @@ class ObservingCommunicator : public Communicator {
   explicit ObservingCommunicator(Communicator& inner) : inner_(inner) {}
 
  private:
+  /// Called before the call of the inner communicator.
   virtual void begin_operation(const ObservedOperation& operation) = 0;
+  /// Called after the call of the inner communicator. An inner communicator with a device clock may still run the
+  /// operation.
   virtual void end_operation() {}
 
   Communicator& inner_;

@@ -5,7 +5,8 @@
 namespace busbw {
 namespace {
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kThreads = 256;  // per block
+constexpr unsigned kWarpsPerBlock = kThreads / kLanes;
 
 __device__ std::size_t thread_index() { return std::size_t{blockIdx.x} * kThreads + threadIdx.x; }
 __device__ std::size_t thread_count() { return std::size_t{gridDim.x} * kThreads; }
@@ -19,10 +20,12 @@ __global__ void __launch_bounds__(kThreads) compare(DeviceRange range, unsigned 
   if (thread_differing) atomicAdd(differing, static_cast<unsigned long long>(thread_differing));
 }
 
-/// Number of blocks, so that each warp gets about one strip or more.
+/// Number of blocks with which each warp gets about one strip (tile_words.cuh). A range that needs more than kMaxBlocks
+/// gives each warp several strips.
 unsigned block_count(const DeviceRange& range) {
   constexpr std::size_t kMaxBlocks = 132 * 16;  // 16 for each of an H100's 132 multiprocessors
-  constexpr std::size_t kBlockBytes = std::size_t{kStripWords} * kWordBytes * (kThreads / kLanes);
+  constexpr std::size_t kStripBytes = std::size_t{kStripWords} * kWordBytes;
+  constexpr std::size_t kBlockBytes = kStripBytes * kWarpsPerBlock;
   const std::size_t blocks = range.elements * range.element_bytes / kBlockBytes + 1;
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
