@@ -1,6 +1,6 @@
 #pragma once
-// Text stream to a terminal or a pipe, of which the reader may be slow or gone. The table and records on standard
-// output use this stream.
+// Text stream to a terminal or a pipe. The reader may be slow, or may have closed its end. The table and records on
+// standard output use this stream.
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -11,8 +11,8 @@ namespace busbw {
 /// and writes nothing after that. SIGPIPE must be ignored.
 class TextStream {
  public:
-  /// `should_drop` is polled while a write waits for the reader. If this returns true, the write fails as if the reader
-  /// had closed the descriptor.
+  /// `should_drop` is polled while a write waits for the reader. If `should_drop` returns true, the write fails as if
+  /// the reader had closed the descriptor.
   explicit TextStream(int descriptor, std::function<bool()> should_drop = {})
       : descriptor_(descriptor), should_drop_(std::move(should_drop)) {}
 
