@@ -1,18 +1,24 @@
 #pragma once
-// Layout of a user's bytes in the lines that are sent to a peer. A line has 128 bytes, in 8 cells of 16 bytes. The last
-// cell holds 8 bytes of data and the 8-byte tag, so a line carries 120 bytes of data. Eight neighboring threads
-// transfer a line with one instruction, one cell each. The protocol assumes these properties of the hardware, which
-// CUDA's memory model does not promise:
+// Layout of a user's bytes in the lines that are sent to a peer:
 //
-//   - A line that a warp writes with one instruction to 128 aligned bytes arrives as a whole. NCCL's LL128 assumes this
-//     for NVLink. It does not hold for PCI Express.
-//   - A load of these 128 bytes with one instruction reads data that are as new as the tag. NVSHMEM's LL128 and NCCL
-//     before 2.17 assume this; NCCL since 2.17.1 loads again. On one H200, 0 of 61 billion lines were mixed
-//     (bench/results/h200-x1-tests.md). It was not tested over NVLink.
-//   - A write of a thread stays behind the loads that it waited for, because hardware does not write before a branch
-//     is decided.
-//   - Results are in memory when work behind a wait for tags begins. The wait ends at least a poll (0.2 us) and a
-//     kernel after the last barrier.
+//   - A cell has 16 bytes. One thread transfers a cell.
+//   - A line has 8 cells, which eight neighboring threads transfer with one instruction. The last cell holds 8 bytes of
+//     data and the tag, so a line carries 120 bytes of data.
+//   - A tag is a number of 8 bytes. The receiver reads a line again until the line has the tag of the expected step.
+//
+// The protocol assumes these properties of the hardware, which CUDA's memory model does not promise:
+//
+//   1. If a warp writes a line with one instruction to 128 aligned bytes, the line arrives as a whole. NCCL's LL128
+//      assumes this for NVLink. It does not hold for PCI Express.
+//   2. If a warp reads a line with one instruction and gets the new tag, the warp also gets the new data. NVSHMEM's
+//      LL128 and NCCL before 2.17 assume this; NCCL since 2.17.1 loads again. On one H200, 0 of 61 billion lines were
+//      mixed (bench/results/h200-x1-tests.md). It was not tested over NVLink.
+//   3. A thread reads tags and writes only if these tags have arrived. Peers do not see the write before the reads are
+//      done, because hardware does not write before a branch is decided.
+//   4. If wait_for_tags() (device/launch.cu) sees the last tag of an operation, the results of all its blocks are in
+//      memory when the next kernel of the waiting stream begins. The operation's kernel writes its last tag after its
+//      last __syncthreads(), without a fence. The results have enough time: wait_for_tags() polls every 0.2 us, and
+//      then another kernel has to start.
 #include <cstddef>
 #include <cstdint>
 
@@ -20,24 +26,23 @@
 
 namespace busbw::fastpath {
 
-/// Cells of a line, bytes of a cell, and bytes of data in a line.
 inline constexpr int kCellsOfLine = 8;
 inline constexpr int kCellBytes = 16;
 inline constexpr int kLineDataBytes = 120;
 
-/// Returns the number of lines for `bytes`.
+/// Returns the number of lines that carry `bytes` bytes of data.
 BUSBW_HOST_DEVICE constexpr std::int64_t lines_of(std::size_t bytes) {
   return static_cast<std::int64_t>((bytes + kLineDataBytes - 1) / kLineDataBytes);
 }
 
-/// Returns the offset in bytes of a cell's data within the data that the lines carry. A cell has 16 bytes of data, or 8
-/// if it is the last of a line.
+/// Returns the offset of a cell's data in the user's bytes. `index` counts the cells of all lines from 0. A cell has 16
+/// bytes of data, but the last cell of a line has 8.
 BUSBW_HOST_DEVICE constexpr std::int64_t offset_of_cell(std::int64_t index) {
   return index / kCellsOfLine * kLineDataBytes + index % kCellsOfLine * kCellBytes;
 }
 
 /// Returns the length in bytes of a full slice if a buffer of `bytes` is divided into one slice per rank. A full slice
-/// consists of whole lines. Later slices may be shorter or empty.
+/// fills whole lines, so the last slices may be shorter or empty.
 BUSBW_HOST_DEVICE constexpr std::size_t slice_bytes(std::size_t bytes, int ranks) {
   const auto slices = static_cast<std::int64_t>(ranks);
   return static_cast<std::size_t>((lines_of(bytes) + slices - 1) / slices * kLineDataBytes);
