@@ -3,29 +3,31 @@
 // fast path. For a call such as ncclAllReduce, these stages decide in this order, and each can delegate the call:
 //
 //   1. set_up_cliques() (communicator/clique_setup.hpp), once for each new communicator: whether it gets a fast path.
-//   2. try_fast_path() (exports/exported_collectives.cpp): whether the communicator has a fast path, and whether the
+//   2. try_fast_path() (exports/exported_collectives.cpp): whether the communicator has a fast path, and whether this
 //      library knows the call's type and operator.
 //   3. CliqueRank::select_config_for_call() (communicator/clique_rank.hpp): whether the communicator is aborted, and
-//      whether the call has data, a type that can be reduced if necessary, and a valid root. Also finds out whether the
-//      buffers lie in symmetric windows.
+//      whether the call has data and a valid root. For a reduction, also whether the kernels can reduce the type; they
+//      move all known types, but do not reduce all. Finds out whether the buffers lie in symmetric windows.
 //   4. MethodSelector::select_config() (this file): the BUSBW_FASTPATH variables, which can switch a collective off or
 //      force one method for all sizes.
-//   5. Table::look_up_config() (choice/table.hpp), which stage 4 calls if no variable decides: the table's line for
-//      collective, number of ranks and size.
+//   5. Table::look_up_config() (choice/table.hpp): the table's line for collective, number of ranks and size. Stage 4
+//      calls it if no variable decides.
 //
-// Every rank reaches the same result unless it is aborted, because the ranks compare settings and tables in stage 1.
+// All ranks that are not aborted get the same result, because the ranks compare settings and tables in stage 1.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "fastpath/choice/settings.hpp"
 #include "fastpath/choice/table.hpp"
 
 namespace busbw::fastpath {
 
-/// Maximum number of blocks of a call on a GPU with this many multiprocessors. A block takes at most half of a
-/// multiprocessor. Then two communicators with all their blocks and one block of a third fit on the GPU at the same
-/// time (docs/explanation/fast-path.md).
-constexpr int max_blocks_on(int multiprocessors) { return multiprocessors > 2 ? multiprocessors - 1 : 1; }
+/// Maximum number of blocks of a call on a GPU with this many multiprocessors. All blocks of two communicators and one
+/// block of a third must fit on the GPU at the same time (docs/explanation/fast-path.md). A block takes at most half of
+/// a multiprocessor, so n - 1 blocks fit on n > 1 multiprocessors: 2 (n - 1) + 1 < 2 n.
+constexpr int max_blocks_on(int multiprocessors) { return std::max(1, multiprocessors - 1); }
 
 /// Selects methods. Immutable. A communicator has a fast path only if its ranks' selectors have equal hashes.
 class MethodSelector {
@@ -46,9 +48,9 @@ class MethodSelector {
     return settings_.forced ? settings_.forced->method == Method::direct : table_.has_window_lines(collective, ranks);
   }
 
-  /// Returns the method of a call: by the settings if they decide, else by the table. `size_bytes` is the
-  /// larger of a rank's two buffers, as in nccl-tests. `in_windows`: the buffers lie in symmetric windows, so `direct`
-  /// is possible.
+  /// Returns the method config of a call: by the settings if they decide, else by the table. `size_bytes` is the size
+  /// of the larger of a rank's two buffers, as in nccl-tests. `in_windows`: the buffers lie in symmetric windows, so
+  /// `direct` is possible.
   MethodConfig select_config(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
 
   /// Returns a hash of the table and the settings that affect select_config().

@@ -11,11 +11,11 @@
 namespace busbw::fastpath {
 namespace {
 
-// Maximum number of cells per step, summed over the ranks, with their number rounded up to a power of two. NVLink
-// transfers them in 11 us at its full rate (16 bytes x 2^18 / 365 GB/s). That is several times its latency, so larger
-// steps would gain little.
+// Maximum of the cells per step times the number of ranks. The number of ranks is rounded up to a power of two. At its
+// full rate, NVLink transfers 2^18 cells in 11 us (16 bytes x 2^18 / 365 GB/s). This is several times NVLink's latency,
+// so larger steps would gain little.
 constexpr int kMaxCellsTimesRanks = 1 << 18;
-// Minimum number of cells per step: 32 KiB for each peer. With fewer, a fast path is not useful.
+// Minimum number of cells per step: 32 KiB for each peer. A fast path with fewer cells is not useful.
 constexpr int kMinCells = 1 << 11;
 
 /// Returns the text before the first zero byte.
@@ -36,7 +36,9 @@ std::string refusal_reason(const std::vector<RankCapabilities>& ranks) {
       return fmt::format("rank {} has another version of this library", rank);
     if (current.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} cannot identify its host", rank);
     if (current.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", rank);
-    if (current.gpu != first.gpu || current.capability_major != first.capability_major)
+    // GPUs of different architectures can have the same name here, because long names are cut off.
+    const bool is_same_gpu = current.gpu == first.gpu && current.capability_major == first.capability_major;
+    if (!is_same_gpu)
       return fmt::format("the GPUs differ: {} on rank 0, {} on rank {}", text(first.gpu), text(current.gpu), rank);
     if (current.selector_hash != first.selector_hash)
       return fmt::format("ranks 0 and {} have different tables or BUSBW_FASTPATH variables; use the same on every rank",

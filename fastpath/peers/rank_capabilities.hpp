@@ -16,7 +16,7 @@ struct RankCapabilities {
   std::array<std::uint64_t, 2> host{};     ///< boot id of the machine; all zero: unknown
   std::array<std::uint64_t, 2> process{};  ///< random, because process ids repeat in containers
   std::array<char, 16> bus_id{};           ///< PCI bus id of the GPU
-  std::array<char, 56> gpu{};              ///< name of the GPU
+  std::array<char, 56> gpu{};              ///< name of the GPU, cut off after 55 characters
   std::int32_t capability_major = 0;  ///< major compute capability of the GPU
   std::int32_t cells = 0;  ///< cells per step (schedule.hpp) for which there is memory; 0: too little memory
   /// 1: the round succeeded. Round 2: the memory is allocated and has a handle; round 3: all peers' memory is mapped.
