@@ -58,7 +58,9 @@ std::string refusal_reason(const std::vector<RankCapabilities>& ranks) {
 
 std::string not_ready_message(const std::vector<RankCapabilities>& ranks) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    if (ranks[rank].is_ready == 0) return fmt::format("rank {} cannot access every peer's memory over NVLink", rank);
+    if (ranks[rank].is_ready == 0)
+      return fmt::format(
+          "rank {} cannot access every peer's memory over NVLink, or its setup failed with the error in its log", rank);
   return {};
 }
 

@@ -19,7 +19,8 @@ struct RankCapabilities {
   std::array<char, 56> gpu{};              ///< name of the GPU, cut off after 55 characters
   std::int32_t capability_major = 0;  ///< major compute capability of the GPU
   std::int32_t cells = 0;  ///< cells per step (schedule.hpp) for which there is memory; 0: too little memory
-  /// 1: the round succeeded. Round 2: the memory is allocated and has a handle; round 3: all peers' memory is mapped.
+  /// 1: the round succeeded. In round 2, NVLink connects all ranks, and the memory is allocated and has a handle. In
+  /// round 3, all peers' memory is mapped, and the verifier exists if the settings need one.
   std::int32_t is_ready = 0;
   std::int32_t needs_nccl = 0;  ///< a variable requests a feature that only NCCL has
   std::uint64_t tags_begin = 0;  ///< random number before the first tag; all ranks use the value of rank 0
@@ -37,7 +38,8 @@ inline constexpr std::uint64_t kLayoutVersion = 4;
 /// Returns the reason why these ranks cannot have a fast path. Empty if they can. Every rank gets the same result.
 std::string refusal_reason(const std::vector<RankCapabilities>& ranks);
 
-/// Returns a message that names the first rank with a failed setup. Empty if all ranks are ready.
+/// Returns a message that names the first rank that is not ready. Empty if all ranks are ready. The ranks do not
+/// exchange errors, so the message names both kinds of reason: no NVLink, or an error.
 std::string not_ready_message(const std::vector<RankCapabilities>& ranks);
 
 /// Returns the smallest number of cells of all ranks.

@@ -89,11 +89,12 @@ TEST_CASE("ranks may be in one process or in several") {
   CHECK(refusal_reason(ranks).empty());
 }
 
-TEST_CASE("a rank that is not ready is named") {
+TEST_CASE("a rank that is not ready is named, with both possible reasons") {
   std::vector<RankCapabilities> ranks = ranks_of(4);
   CHECK(not_ready_message(ranks).empty());
   ranks[3].is_ready = 0;
-  CHECK(not_ready_message(ranks) == "rank 3 cannot access every peer's memory over NVLink");
+  CHECK(not_ready_message(ranks) ==
+        "rank 3 cannot access every peer's memory over NVLink, or its setup failed with the error in its log");
 }
 
 TEST_CASE("the common number of cells is the minimum of all ranks") {
