@@ -1,18 +1,19 @@
 """Search for the best method config of each size. Pure functions from times to configs; tuning.py measures the times.
 
-A method config is a method of the fast path with the blocks and threads of its kernel.
+A method config is a method of the fast path with the blocks, and the threads per block, of its kernel. It is smaller
+than another one if it has fewer blocks, or as many blocks and fewer threads.
 
 The search has three stages, all measured in CUDA graphs:
 
-1. Every method runs at every size with each of a few numbers of blocks and threads.
-2. For each size, the configs next to the best config run: half or twice as many blocks or threads.
+1. Every method runs at every size with the blocks and threads of COARSE_GRID.
+2. For each size, the neighbors of the best config run: half or twice as many blocks or threads.
 3. The best configs of all sizes run once more together, with data checks. NCCL runs before stage 1 and in stage 3.
 
-The best config of a size is the fastest, or a smaller one that is hardly slower (TIE_TOLERANCE).
+The best config of a size is the fastest one, or a smaller one that is hardly slower (TIE_TOLERANCE).
 
-Only stage 3 decides, because the winner of many measurements looks fast partly by chance. NCCL may behave
-differently if calls are launched one by one: its broadcasts of some MiB are then faster, because it registers buffers
-only in graphs. So NCCL and the best configs are also measured launched one by one.
+Only the times of stage 3 decide between the best config and NCCL, because the winner of many measurements looks fast
+partly by chance. NCCL's times may differ if calls are launched one by one: its broadcasts of some MiB are then faster,
+because NCCL registers buffers only in graphs. So stage 3 also measures NCCL and the best configs launched one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,31 +27,38 @@ from busbw.logs import Placement
 from busbw.units import size_text
 
 SIZES = tuple(2**power for power in range(10, 27))
-"""1 KiB to 64 MiB. Smaller sizes use the config of 1 KiB, larger ones are delegated to NCCL."""
+"""1 KiB to 64 MiB. Smaller sizes use the config of 1 KiB. Larger sizes are delegated to NCCL."""
 SIZES_IN_WINDOWS = tuple(2**power for power in range(10, 28))
 """1 KiB to 128 MiB: `direct` uses no slots, so large sizes are limited only by the links."""
 COARSE_GRID = ((16, 256), (64, 256), (128, 256))
-"""Blocks and threads that are tried at every size. Small sizes use fewer blocks automatically."""
+"""Blocks and threads per block that are tried at every size. The fast path starts fewer blocks for small sizes."""
 MAX_TRIED_BLOCKS = 128
-"""A table may have more blocks, but kernels of three communicators must fit on a GPU at the same time. In the worst
-case all blocks of two kernels, each on half a multiprocessor, wait for one block of the third. That takes 2 x 128 + 1 =
-257 halves, and a GPU with 132 multiprocessors has 264."""
-HALF_SM_THREADS = 256
-"""Threads of a block that takes half of a multiprocessor, with 128 registers each. Kernels of `exchange` for up to four
-ranks use 64 registers (kernel.cuh), so twice as many threads fit."""
-MAX_NEIGHBORS = 3
-"""Maximum number of configs next to the best config that are tried for each size, one in each round of stage 2."""
-TIE_TOLERANCE = 0.01
-"""Relative difference below which two times count as equal. Then the config with fewer blocks and threads is chosen."""
+"""A table may have more blocks, but kernels of three communicators must fit on a GPU at the same time.
 
-MAX_LAUNCHED_RATIO = 1.02
-"""Maximum ratio to NCCL's time if launched one by one. It allows for the variation between two single measurements."""
+In the worst case, all blocks of two kernels wait for one block of the third kernel. Each block takes half of a
+multiprocessor. So the 2 x 128 + 1 = 257 blocks need 257 halves, and a GPU with 132 multiprocessors has 264 halves.
+"""
+HALF_SM_THREADS = 256
+"""Threads of a block with half of a multiprocessor's 65,536 registers: 32,768 registers, 128 per thread.
+
+Kernels of `exchange` for up to four ranks use 64 registers per thread (kernel.cuh), so twice as many threads fit.
+"""
+MAX_NEIGHBORS = 3
+"""Maximum number of neighbors of the best config that are tried for each size, one in each round of stage 2."""
+TIE_TOLERANCE = 0.01
+"""Maximum relative difference at which two times count as equal, so that the smaller config is chosen."""
+
+MAX_ONE_BY_ONE_RATIO = 1.02
+"""Maximum ratio of the fast path's time to NCCL's time, if both are launched one by one.
+
+It is above 1, because the time of a single measurement varies.
+"""
 
 Times = Mapping[int, Mapping[Placement, float]]
 """Times in microseconds by requested size in bytes, then by placement."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class MethodConfig:
     """A method with its maximum number of blocks and of threads per block."""
 
@@ -62,6 +70,11 @@ class MethodConfig:
     def text(self) -> str:
         """Text for file names and messages: exchange-32x512."""
         return f"{self.method}-{self.blocks}x{self.threads}"
+
+    @property
+    def size_key(self) -> tuple[int, int, str]:
+        """Sort key that puts smaller configs first."""
+        return (self.blocks, self.threads, self.method)
 
 
 def first_configs(collective: str, *, in_windows: bool = False) -> list[MethodConfig]:
@@ -76,18 +89,19 @@ def geometric_mean_us(times: Mapping[Placement, float]) -> float:
 
 
 def find_best_config(measured: Mapping[MethodConfig, Times], size: int) -> MethodConfig | None:
-    """Returns the fastest config at a size, or a smaller one within TIE_TOLERANCE. None if nothing was measured."""
+    """Returns the smallest config with a time up to TIE_TOLERANCE above the minimum. None if nothing was measured."""
     times_us = {config: geometric_mean_us(times[size]) for config, times in measured.items() if times.get(size)}
     if not times_us:
         return None
     max_us = min(times_us.values()) * (1 + TIE_TOLERANCE)
-    return min(config for config, time_us in times_us.items() if time_us <= max_us)
+    fast_configs = [config for config, time_us in times_us.items() if time_us <= max_us]
+    return min(fast_configs, key=lambda config: config.size_key)
 
 
 def fits_side_by_side(config: MethodConfig, ranks: int) -> bool:
     """True if a kernel with this config fits on a GPU together with kernels of two other communicators."""
-    takes_few_registers = config.method == EXCHANGE and ranks <= 4
-    max_threads = HALF_SM_THREADS * (2 if takes_few_registers else 1)
+    takes_half_the_registers = config.method == EXCHANGE and ranks <= 4
+    max_threads = HALF_SM_THREADS * (2 if takes_half_the_registers else 1)
     return config.blocks <= MAX_TRIED_BLOCKS and config.threads <= max_threads
 
 
@@ -109,20 +123,21 @@ def neighbors(config: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -
 
 
 def next_round(
-    measured: Mapping[MethodConfig, Times], sizes: Sequence[int], round_number: int, ranks: int
+    measured_in_stage_1: Mapping[MethodConfig, Times], sizes: Sequence[int], round_number: int, ranks: int
 ) -> dict[int, MethodConfig]:
     """Returns the config to measure at each size in one round of stage 2. Leaves out sizes without such a config.
 
     Args:
-        measured: Times of all configs of stage 1.
+        measured_in_stage_1: Times of all configs of stage 1. Times of earlier rounds would change the list of untried
+            neighbors that `round_number` is an index of.
         sizes: All sizes in bytes.
         round_number: Number of the round, from 0.
         ranks: Number of ranks of the communicator.
     """
     configs = {}
     for size in sizes:
-        best = find_best_config(measured, size)
-        candidates = neighbors(best, list(measured), ranks) if best else []
+        best = find_best_config(measured_in_stage_1, size)
+        candidates = neighbors(best, list(measured_in_stage_1), ranks) if best else []
         if round_number < len(candidates):
             configs[size] = candidates[round_number]
     return configs
@@ -146,18 +161,20 @@ class FinalComparison:
 
     fast: Times
     nccl: Sequence[Times]
-    """Times of each measurement of NCCL. Empty if nothing was measured."""
+    """Times of each measurement of NCCL. Empty if NCCL was not measured."""
 
     def nccl_means_us(self, size: int) -> dict[Placement, float]:
         """NCCL's mean time by placement. Leaves out placements that the fast path or an NCCL measurement lacks."""
+        if not self.nccl:
+            return {}
         return {
             placement: fmean(times[size][placement] for times in self.nccl)
             for placement in self.fast.get(size, {})
-            if self.nccl and all(placement in times.get(size, {}) for times in self.nccl)
+            if all(placement in times.get(size, {}) for times in self.nccl)
         }
 
     def time_pair(self, size: int) -> TimePair | None:
-        """Both times of a size. None if the fast path or NCCL was not measured at it."""
+        """Both times of a size. None if the fast path and NCCL have no common placement at this size."""
         nccl_us = self.nccl_means_us(size)
         if not nccl_us:
             return None
@@ -165,11 +182,14 @@ class FinalComparison:
         return TimePair(geometric_mean_us(fast_us), geometric_mean_us(nccl_us))
 
     def is_within_ratio(self, size: int, max_ratio: float) -> bool:
-        """True if the fast path takes at most `max_ratio` of NCCL's time in each placement. False if unmeasured."""
+        """True if the fast path takes at most `max_ratio` times NCCL's time in each common placement.
+
+        False if there is no common placement.
+        """
         nccl_us = self.nccl_means_us(size)
-        return bool(nccl_us) and all(
-            self.fast[size][placement] <= time_us * max_ratio for placement, time_us in nccl_us.items()
-        )
+        if not nccl_us:
+            return False
+        return all(self.fast[size][placement] <= time_us * max_ratio for placement, time_us in nccl_us.items())
 
 
 @dataclass(frozen=True)
@@ -181,32 +201,33 @@ class Decision:
     """None: the size is delegated to NCCL."""
     in_graphs: TimePair | None
     """Times of the best config in graphs, also if the size is delegated. None if nothing was measured."""
-    launched: TimePair | None
-    """Times of the same config, launched one by one."""
+    one_by_one: TimePair | None
+    """Times of the best config launched one by one. None if nothing was measured."""
 
     @property
     def note(self) -> str:
         """Comment for the line of a table. Empty if nothing was measured."""
         if self.in_graphs is None:
             return ""
-        return self.in_graphs.text + (f"; launched one by one {self.launched.text}" if self.launched else "")
+        one_by_one_text = f"; launched one by one {self.one_by_one.text}" if self.one_by_one else ""
+        return self.in_graphs.text + one_by_one_text
 
 
 def decide_size(
-    size: int, best: MethodConfig | None, in_graphs: FinalComparison, launched: FinalComparison
+    size: int, best: MethodConfig | None, in_graphs: FinalComparison, one_by_one: FinalComparison
 ) -> Decision:
-    """Takes the fast path if it is at least as fast as NCCL in graphs, and within MAX_LAUNCHED_RATIO otherwise.
+    """Takes the fast path if its time is at most NCCL's in graphs, and within MAX_ONE_BY_ONE_RATIO one by one.
 
     Args:
         size: Size in bytes.
         best: Best config of the fast path. None if nothing was measured.
         in_graphs: Final comparison in graphs.
-        launched: Final comparison of the same configs, launched one by one.
+        one_by_one: Final comparison of the same configs, launched one by one.
     """
     if best is None:
-        return Decision(size, config=None, in_graphs=None, launched=None)
-    is_taken = in_graphs.is_within_ratio(size, 1.0) and launched.is_within_ratio(size, MAX_LAUNCHED_RATIO)
-    return Decision(size, best if is_taken else None, in_graphs.time_pair(size), launched.time_pair(size))
+        return Decision(size, config=None, in_graphs=None, one_by_one=None)
+    is_taken = in_graphs.is_within_ratio(size, 1.0) and one_by_one.is_within_ratio(size, MAX_ONE_BY_ONE_RATIO)
+    return Decision(size, best if is_taken else None, in_graphs.time_pair(size), one_by_one.time_pair(size))
 
 
 def ranges(

@@ -126,18 +126,18 @@ class TableTuner:
         sizes = self.target.sizes
         best_configs = {size: config for size in sizes if (config := search.find_best_config(measured, size))}
         times_in_graphs: Times = {}
-        launched_comparison = FinalComparison({}, [])
+        one_by_one_comparison = FinalComparison({}, [])
         if best_configs:
             table = self._table_ranges(collective, best_configs)
             times_in_graphs = self._block_times(collective, "chosen", table, checked=True)
-            launched_comparison = FinalComparison(
-                self._block_times(collective, "chosen-launched", table, launched=True),
-                [self._block_times(collective, "nccl-launched", None, launched=True)],
+            one_by_one_comparison = FinalComparison(
+                self._block_times(collective, "chosen-launched", table, one_by_one=True),
+                [self._block_times(collective, "nccl-launched", None, one_by_one=True)],
             )
         second_nccl = self._block_times(collective, "nccl-2", None)
         graph_comparison = FinalComparison(times_in_graphs, [first_nccl, second_nccl])
         return [
-            search.decide_size(size, best_configs.get(size), graph_comparison, launched_comparison) for size in sizes
+            search.decide_size(size, best_configs.get(size), graph_comparison, one_by_one_comparison) for size in sizes
         ]
 
     def commands(self, collective: str) -> list[str]:
@@ -201,7 +201,7 @@ class TableTuner:
                 measured[config] = {**measured.get(config, {}), size: times[size]}
 
     def _block_times(
-        self, collective: str, block: str, setting: BlockSetting, *, checked: bool = False, launched: bool = False
+        self, collective: str, block: str, setting: BlockSetting, *, checked: bool = False, one_by_one: bool = False
     ) -> Times:
         """Returns the times of one block, from its record if an earlier start has measured the block.
 
@@ -210,10 +210,10 @@ class TableTuner:
             block: Name of the block, unique in the collective.
             setting: The config, the table or NCCL.
             checked: True if data are checked. Wrong data are then an error.
-            launched: True if operations are launched one by one, False if they are in graphs.
+            one_by_one: True if operations are launched one by one, False if they are in graphs.
         """
         label = f"{collective}-{block}"
-        measurement = self._measurement(collective, launched=launched)
+        measurement = self._measurement(collective, one_by_one=one_by_one)
         table = table_text(setting) if isinstance(setting, list) else None
         if self._has_complete_record(label, table):
             self.reused_blocks += 1
@@ -299,11 +299,11 @@ class TableTuner:
             variables[TABLE_VARIABLE] = f"{file_stem}.table"
         return SideSpec(block, tuple(variables.items()), ("--library", str(self.target.library)))
 
-    def _measurement(self, collective: str, *, launched: bool = False) -> Measurement:
+    def _measurement(self, collective: str, *, one_by_one: bool = False) -> Measurement:
         dtype = ("-d", self.target.dtype) if collectives()[collective].reduces else ()
         sizes = ",".join(map(str, self.target.sizes))
         windows = WINDOW_FLAGS if self.target.in_windows else ()
-        graphs = () if launched else GRAPH_FLAGS
+        graphs = () if one_by_one else GRAPH_FLAGS
         flags = ("-t", str(self.target.ranks), *dtype, *windows, "--sizes", sizes, *FLAGS, *graphs)
         return Measurement(
             engine.program(f"{collective}_perf"), flags, self.folder, check_interrupt=self.check_interrupt
