@@ -178,7 +178,7 @@ def test_a_tuning_measures_chooses_and_writes(busbw: Command, here: Path, progra
         (12582912, "two_shot", 64, 256),
     ]
     assert f"{found[2].text}  # 27.75 us, NCCL 250.00 us; launched one by one 30.75 us, NCCL 253.00 us\n" in text
-    for words in ("2 x NVIDIA H200", "580.95.05", "NCCL 2.28.9", "half", "SHA-256", "faster at 4 of 4 sizes"):
+    for words in ("2 x NVIDIA H200", "580.95.05", "NCCL 2.28.9", "half", "SHA-256", "fast path at 4 of 4 sizes"):
         assert words in text
     assert f"BUSBW_FASTPATH_TABLE={here}/mine.table" in done.stdout
     assert "all_reduce, 2 ranks: chosen" in done.stderr
@@ -209,7 +209,7 @@ def test_what_nccl_does_faster_launched_one_by_one_is_left_to_it(busbw: Command,
     found = parse((here / "fastpath.table").read_text(), "t")
     assert [each.up_to_bytes for each in found if not each.in_windows] == [3072, 786432]
     assert [each.up_to_bytes for each in found if each.in_windows] == [3072, 49152, 786432]
-    assert "all_reduce, 2 ranks: faster at 3 of 4 sizes, up to 768 KiB" in done.stdout
+    assert "all_reduce, 2 ranks: fast path at 3 of 4 sizes, up to 768 KiB" in done.stdout
 
 
 def test_windows_are_tuned_apart_beside_nccl_in_windows(busbw: Command, here: Path, programs: Path) -> None:
@@ -231,8 +231,8 @@ def test_windows_are_tuned_apart_beside_nccl_in_windows(busbw: Command, here: Pa
     ]
     assert f"{found[-1].text}  # 16.50 us, NCCL 152.00 us; launched one by one 19.50 us, NCCL 155.00 us\n" in text
     assert "# Lines for windows: measured with buffers in symmetric windows (-R 2), also for NCCL.\n" in text
-    assert "all_reduce, 2 ranks: faster at 4 of 4 sizes" in text
-    assert "all_reduce, 2 ranks, in windows: faster at 4 of 4 sizes" in done.stdout
+    assert "all_reduce, 2 ranks: fast path at 4 of 4 sizes" in text
+    assert "all_reduce, 2 ranks, in windows: fast path at 4 of 4 sizes" in done.stdout
     assert "all_reduce, 2 ranks, in windows: direct 16x256" in done.stderr
     assert len(list((here / "kept/2-ranks").glob("*.jsonl"))) == BLOCKS
     assert len(list((here / "kept/2-ranks-windows").glob("*.jsonl"))) == IN_WINDOWS

@@ -165,6 +165,12 @@ def test_the_summary_says_where_and_by_how_much() -> None:
     ]
     assert (
         summary("all_reduce, 4 ranks", fast)
-        == "all_reduce, 4 ranks: faster at 1 of 2 sizes, up to 1 KiB (2.00x to 2.00x)"
+        == "all_reduce, 4 ranks: fast path at 1 of 2 sizes, up to 1 KiB (2.00x to 2.00x NCCL's speed)"
     )
     assert summary("broadcast, 2 ranks", fast[1:]) == "broadcast, 2 ranks: NCCL at every size"
+
+
+def test_the_summary_does_not_call_an_equal_time_faster() -> None:
+    equal = decide_size(1024, SMALL, FinalComparison(both(5.0), [both(5.0)]), LAUNCHED)
+    assert equal.config == SMALL
+    assert "faster" not in summary("all_reduce, 4 ranks", [equal])
