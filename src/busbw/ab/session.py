@@ -20,7 +20,7 @@ from busbw.ab.sides import SideSpec
 from busbw.ab.verdicts import Quadruple
 from busbw.comparability import find_differences
 from busbw.compare.pairing import by_configuration
-from busbw.compare.result import ChangeVerdict, Comparison, Difference, PointKey, Side, SizeResult
+from busbw.compare.result import NO_INTERVALS, ChangeVerdict, Comparison, PointKey, SettingDifference, Side, SizeResult
 from busbw.errors import ExitCode, UsageError, interrupt_exit_code
 from busbw.logs import PLACEMENT_WORDS
 from busbw.units import count_text, size_text
@@ -264,10 +264,10 @@ class Session:
             results=judged.results,
             resolution=self._rules.resolution,
             method=tuple(self._method_sentences(judged.results)),
-            level_text=f"each {judged.level * 100:.4g} %" if judged.level else "no intervals",
+            level_text=f"each {judged.level * 100:.4g} %" if judged.level else NO_INTERVALS,
             wrong_data=(*self.state.wrong_data.values(), *wrong_timed_blocks),
             warnings=tuple(self._warnings()),
-            differences=(Difference(what="side", a=a.description, b=b.description),) if a != b else (),
+            differences=(SettingDifference(what="side", a=a.description, b=b.description),) if a != b else (),
         )
 
     def _method_sentences(self, results: Sequence[SizeResult]) -> list[str]:

@@ -24,11 +24,12 @@ from busbw.compare.pairing import (
     require_common,
 )
 from busbw.compare.result import (
+    NO_INTERVALS,
     Basis,
     ChangeVerdict,
     Comparison,
-    Difference,
     PointKey,
+    SettingDifference,
     Side,
     SideFigures,
     SizeResult,
@@ -255,7 +256,7 @@ _DEVICE_TIME_METHOD = (
 
 def _level_text(bases: Sequence[Basis]) -> str:
     if bases == ["means"]:
-        return "no intervals"
+        return NO_INTERVALS
     return f"{(1 - FAMILY_ALPHA) * 100:g} % for all sizes together"
 
 
@@ -293,8 +294,8 @@ __all__ = [
     "Basis",
     "ChangeVerdict",
     "Comparison",
-    "Difference",
     "PointKey",
+    "SettingDifference",
     "Side",
     "SideFigures",
     "SizeResult",

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Sequence
 
 from busbw.comparability import circumstances
-from busbw.compare.result import Difference
+from busbw.compare.result import SettingDifference
 from busbw.logs import Log, Row, Table
 from busbw.units import count_text, size_text
 
 
-def find_setting_differences(tables_a: Sequence[Table], tables_b: Sequence[Table]) -> tuple[Difference, ...]:
+def find_setting_differences(tables_a: Sequence[Table], tables_b: Sequence[Table]) -> tuple[SettingDifference, ...]:
     """Returns settings, libraries, hosts and environment variables that differ between the sides."""
     facts_a, facts_b = _facts_by_name(tables_a), _facts_by_name(tables_b)
     names = [*facts_a, *(name for name in facts_b if name not in facts_a)]
     return tuple(
-        Difference(what=name, a=facts_a.get(name), b=facts_b.get(name))
+        SettingDifference(what=name, a=facts_a.get(name), b=facts_b.get(name))
         for name in names
         if facts_a.get(name) != facts_b.get(name)
     )

@@ -12,6 +12,9 @@ from msgspec import Struct
 from busbw.logs import PLACEMENT_WORDS, Placement
 from busbw.units import count_text
 
+NO_INTERVALS = "no intervals"
+"""Text of `Comparison.level_text` if no result can have a confidence interval."""
+
 
 class ChangeVerdict(str, Enum):
     """Verdict on B against A at one size."""
@@ -154,7 +157,7 @@ class SizeResult(Struct, kw_only=True, frozen=True):
         return f"{self.reason} A ran {self.a.algorithm}, B {self.b.algorithm}."
 
 
-class Difference(Struct, kw_only=True, frozen=True):
+class SettingDifference(Struct, kw_only=True, frozen=True):
     """A setting that differs between the sides."""
 
     what: str
@@ -176,14 +179,19 @@ class Comparison(Struct, kw_only=True, frozen=True):
     method: tuple[str, ...]
     """Sentences on how the intervals are computed and on their assumptions."""
     level_text: str
-    """Confidence level of the intervals: '99 % for all sizes together', or 'no intervals'."""
+    """Confidence level of the intervals: '99 % for all sizes together', or NO_INTERVALS."""
     wrong_data: tuple[str, ...] = ()
     """Sentences about wrong data on either side. Show them first."""
     warnings: tuple[str, ...] = ()
     only_in_a: tuple[PointKey, ...] = ()
     only_in_b: tuple[PointKey, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[SettingDifference, ...] = ()
     """Settings, libraries and environment variables that differ and may explain a change."""
+
+    @property
+    def has_intervals(self) -> bool:
+        """True if the results can have confidence intervals."""
+        return self.level_text != NO_INTERVALS
 
     def count(self, verdict: ChangeVerdict) -> int:
         """Number of results with this verdict."""

@@ -1,4 +1,4 @@
-"""Terminal output of `busbw compare` and `busbw ab`: wrong data, a table per configuration, a summary, and notes."""
+"""Terminal output of `busbw compare` and `busbw ab`: wrong data, tables of results, a summary, and notes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -6,7 +6,7 @@ from itertools import groupby
 from rich.text import Text
 
 from busbw.collectives import COMM_OPS
-from busbw.compare.result import ChangeVerdict, Comparison, Difference, PointKey, Side, SizeResult, TimeQuantity
+from busbw.compare.result import ChangeVerdict, Comparison, PointKey, SettingDifference, Side, SizeResult, TimeQuantity
 from busbw.terminal import Cell, Column, table_lines
 from busbw.units import count_text, plain, size_text
 
@@ -47,48 +47,50 @@ def render(comparison: Comparison, *, width: int) -> list[Text]:
 
 
 def summary(comparison: Comparison) -> list[str]:
-    """Returns a sentence for each verdict of each configuration, and one on the speed-ups that the log states."""
+    """Returns a sentence for each verdict of each table, and the sentences on speed-ups that the log states."""
     sentences = []
     for verdict in ChangeVerdict:
-        for title, results_of_title in groupby(comparison.results, key=_table_title):
-            results = list(results_of_title)
+        for title, results_of_table in groupby(comparison.results, key=_table_title):
+            results = list(results_of_table)
             indices = [index for index, result in enumerate(results) if result.verdict is verdict]
             if indices:
                 unit = "call" if results[0].point.is_call else "size"
                 share_text = f"{len(indices)} of {count_text(len(results), unit)}"
                 ranges = [results[first : last + 1] for first, last in _consecutive_ranges(indices)]
-                sentences.append(f"{verdict.value} at {share_text}, {title}: {'; '.join(map(_sizes_text, ranges))}.")
-    return [*sentences, *claims_sentence(comparison)]
+                sentences.append(f"{verdict.value} at {share_text}, {title}: {'; '.join(map(_range_text, ranges))}.")
+    return [*sentences, *claim_sentences(comparison)]
 
 
 def step_sentences(comparison: Comparison) -> list[str]:
-    """Returns a sentence on each time of a replayed step: "your step is 3.1 % shorter (2.7 to 3.4)"."""
+    """Returns a sentence on each time of a replayed step: "With B your step is 3.1 % shorter (2.7 to 3.4)."."""
     sentences = []
     for result in comparison.results:
         step = "step by the device's clock" if result.compared == "device_time_us" else "step"
         if not (result.is_changed and result.speedup and result.interval):
             sentences.append(f"With B the time of your {step} is {result.verdict.value}: {result.reason}")
             continue
-        # The time of B is 1 / speed-up of that of A.
-        percents_shorter = [(1 - 1 / speedup) * 100 for speedup in (*result.interval, result.speedup)]
-        if result.verdict is ChangeVerdict.FASTER:
-            change, percents = "shorter", percents_shorter
-        else:
-            change, percents = "longer", [-percent for percent in percents_shorter]
-        low, middle, high = sorted(percents)
-        sentences.append(f"With B your {step} is {middle:.1f} % {change} ({low:.1f} to {high:.1f}).")
+        change, sign = ("shorter", 1) if result.verdict is ChangeVerdict.FASTER else ("longer", -1)
+        percent = sign * _shortened_percent(result.speedup)
+        low, high = sorted(sign * _shortened_percent(bound) for bound in result.interval)
+        sentences.append(f"With B your {step} is {percent:.1f} % {change} ({low:.1f} to {high:.1f}).")
     return sentences
 
 
-def claims_sentence(comparison: Comparison) -> list[str]:
-    """Returns a sentence on the speed-ups that the log states. Empty if it states none."""
+def _shortened_percent(speedup: float) -> float:
+    """Returns by how many percent of A's time B's time is shorter. Negative if B's time is longer."""
+    return (1 - 1 / speedup) * 100
+
+
+def claim_sentences(comparison: Comparison) -> list[str]:
+    """Returns one sentence on the speed-ups that the log states. Empty if the log states no speed-up."""
     claims = [result for result in comparison.results if result.claim_agrees is not None]
     if not claims:
         return []
-    wrong_claims = [result for result in claims if result.claim_agrees is False]
+    wrong_claims = [result for result in claims if not result.claim_agrees]
+    right_count = len(claims) - len(wrong_claims)
     sentence = (
-        f"Of {count_text(len(claims), 'speed-up')} that the log states, {len(claims) - len(wrong_claims)} agree with "
-        f"its figures and {len(wrong_claims)} do not"
+        f"Of {count_text(len(claims), 'speed-up')} that the log states, {right_count} agree with its figures "
+        f"and {len(wrong_claims)} do not"
     )
     if wrong_claims:
         sentence += ": " + "; ".join(_wrong_claim_text(result) for result in wrong_claims)
@@ -116,15 +118,16 @@ def _consecutive_ranges(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _sizes_text(results: Sequence[SizeResult]) -> str:
-    """Text of adjacent sizes and the range of their speed-ups: "1 MiB to 8 MiB (1.100x to 1.200x)"."""
-    labels = [_label(result.point) for result in (results[0], results[-1])]
-    speedups = sorted(result.speedup for result in results if result.speedup is not None)
-    span = labels[0] if len(results) == 1 else f"{labels[0]} to {labels[1]}"
+def _range_text(results: Sequence[SizeResult]) -> str:
+    """Text of adjacent rows of a table and the range of their speed-ups: "1 MiB to 8 MiB (1.100x to 1.200x)"."""
+    first, last = _label(results[0].point), _label(results[-1].point)
+    rows_text = first if len(results) == 1 else f"{first} to {last}"
+    speedups = [result.speedup for result in results if result.speedup is not None]
     if not speedups:
-        return span
-    speedup_texts = list(dict.fromkeys(f"{speedup:.3f}x" for speedup in (speedups[0], speedups[-1])))
-    return f"{span} ({' to '.join(speedup_texts)})"
+        return rows_text
+    low, high = f"{min(speedups):.3f}x", f"{max(speedups):.3f}x"
+    speedups_text = low if low == high else f"{low} to {high}"
+    return f"{rows_text} ({speedups_text})"
 
 
 def _side_text(side: Side, letter: str) -> Text:
@@ -146,7 +149,7 @@ def _table_title(result: SizeResult) -> str:
 
 
 def _label(point: PointKey) -> str:
-    """Text that tells a point from the others of its table."""
+    """Label of a point's row, unique in its table."""
     return point.configuration_text if point.is_call else size_text(point.size_bytes)
 
 
@@ -157,8 +160,8 @@ def _label_column(results: Sequence[SizeResult]) -> Column:
 
 
 def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
-    compared = [result.compared for result in results]
-    quantity = max(compared, key=compared.count)  # the most frequent one names the columns
+    quantities = [result.compared for result in results]
+    quantity = max(quantities, key=quantities.count)  # the columns of all rows show the most frequent quantity
     columns = [
         _label_column(results),
         Column(f"A {_UNITS[quantity]}", [Cell(_number_text(getattr(result.a, quantity))) for result in results]),
@@ -195,7 +198,7 @@ def _number_text(value: float | None) -> str:
 
 def _note_lines(comparison: Comparison) -> list[Text]:
     notes = [*comparison.method]
-    if comparison.level_text != "no intervals":
+    if comparison.has_intervals:
         notes.append(f"Intervals: {comparison.level_text}.")
     notes += [*unpaired_points_sentences(comparison), *comparison.warnings]
     output = [Text(plain(note), style="dim") for note in notes]
@@ -209,7 +212,7 @@ def _note_lines(comparison: Comparison) -> list[Text]:
 
 
 def unpaired_points_sentences(comparison: Comparison) -> list[str]:
-    """Returns a sentence on the points of each side that the other does not have."""
+    """Returns a sentence for each side with points that the other side lacks."""
     return [
         f"Only in {side} and not compared: {_points_text(points)}."
         for side, points in (("A", comparison.only_in_a), ("B", comparison.only_in_b))
@@ -218,20 +221,20 @@ def unpaired_points_sentences(comparison: Comparison) -> list[str]:
 
 
 def _points_text(points: Sequence[PointKey]) -> str:
-    """Text of the configurations of these points, each with its first and last size and the number of sizes."""
+    """Text of the configurations of these points, each with its first and last size and the number of points."""
     points_by_configuration: dict[str, list[PointKey]] = {}
     for point in points:
         points_by_configuration.setdefault(point.configuration_text, []).append(point)
     texts = []
-    for configuration, sizes in points_by_configuration.items():
-        text = f"{configuration} {size_text(sizes[0].size_bytes)}"
-        if len(sizes) > 1:
-            text += f" to {size_text(sizes[-1].size_bytes)} ({len(sizes)})"
+    for configuration, own_points in points_by_configuration.items():
+        text = f"{configuration} {size_text(own_points[0].size_bytes)}"
+        if len(own_points) > 1:
+            text += f" to {size_text(own_points[-1].size_bytes)} ({len(own_points)})"
         texts.append(text)
     return "; ".join(texts)
 
 
-def _difference_text(difference: Difference) -> str:
+def _difference_text(difference: SettingDifference) -> str:
     return f"{difference.what}: {_shorten(difference.a)} against {_shorten(difference.b)}"
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from busbw.compare import ChangeVerdict, Comparison, Side, SizeResult
 from busbw.compare.result import TimeQuantity, change_text
-from busbw.compare.text import claims_sentence, unpaired_points_sentences
+from busbw.compare.text import claim_sentences, unpaired_points_sentences
 from busbw.logs import PLACEMENT_WORDS
 from busbw.report import axes, curves
 from busbw.report.axes import legend_icon, number
@@ -70,7 +70,7 @@ def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool 
             f"The resolution is {change_text(comparison.resolution)}: smaller changes do not matter. "
             f"Intervals: {comparison.level_text}.",
             *comparison.method,
-            *claims_sentence(comparison),
+            *claim_sentences(comparison),
             *comparison.warnings,
             *unpaired_points_sentences(comparison),
         ),
