@@ -10,13 +10,15 @@ VERSION = 1
 HEADER_BYTES = 4096
 RECORD_BYTES = 64
 UNKNOWN_BYTE = 0xFF
+"""Unknown value of a field with one byte."""
 UNKNOWN_INDEX = 0xFFFF
+"""Unknown value of `stream`."""
 UNKNOWN_COUNT = 0xFFFFFFFF
-"""Unknown values of the fields with 1, 2 and 4 bytes."""
+"""Unknown value of `network_steps` and `host_ns`."""
 
 
 class Kind(IntEnum):
-    """First byte of a record."""
+    """Kind of a record, in its first byte."""
 
     NONE = 0
     OPERATION = 1
@@ -25,7 +27,7 @@ class Kind(IntEnum):
 
 
 class Function(IntEnum):
-    """Called function. A collective has its name in collectives.toml."""
+    """Called function. Collectives have their names of collectives.toml."""
 
     ALL_REDUCE = 0
     ALL_GATHER = 1
@@ -98,21 +100,29 @@ class Flag(IntFlag):
     """Bits of the field `flags` of an operation."""
 
     CAPTURED = 1
+    """Called while a CUDA graph was captured. The operation did not run then."""
     GRAPH_REPLAY = 2
+    """Issued by the launch of a graph."""
     IN_PLACE = 4
     IS_IN_PLACE_KNOWN = 8
+    """IN_PLACE is valid."""
     COUNT_IS_IN_BYTES = 16
+    """The source does not report the datatype: `count` is in bytes, and `datatype` is int8."""
     OVERLAPPED = 32
+    """The computation before this operation runs during the previous operation. Only traces of models set this flag."""
 
 
 class DeviceClock(IntEnum):
     """Clock of the device times."""
 
     NONE = 0
+    """No device times."""
     HOST = 1
+    """The clock of `enqueue_ns`."""
     GPU = 2
+    """Global timer of the GPU, with an unknown offset to other clocks."""
     DURATION = 3
-    """No clock: the start is 1, and only the difference to the end is known."""
+    """No clock: only durations are known. The start is 1, because 0 means unknown."""
 
 
 OPERATION = np.dtype(
@@ -196,6 +206,6 @@ DATATYPE_BYTES = np.array([1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1])
 REDOP_NAMES = ("sum", "prod", "max", "min", "avg")
 
 
-def known_channels(count: int) -> int:
-    """Returns the value of the field `channels` for a count. Unknown if the count is 0 or does not fit."""
+def channels_field(count: int) -> int:
+    """Returns the value of the field `channels` for a count. UNKNOWN_BYTE if the count is 0 or does not fit."""
     return count if 0 < count < UNKNOWN_BYTE else UNKNOWN_BYTE

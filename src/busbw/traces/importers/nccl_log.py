@@ -233,7 +233,7 @@ def _store_algorithm(operation: np.void, kernel: re.Match[bytes]) -> None:
     channels = int(kernel["channels"] or 0)
     if kernel["high"]:
         channels = int(kernel["high"]) - int(kernel["low"]) + 1
-    operation["channels"] = layout.known_channels(channels)
+    operation["channels"] = layout.channels_field(channels)
 
 
 def _in_place_flags(
