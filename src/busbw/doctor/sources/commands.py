@@ -1,4 +1,7 @@
-"""Runs commands for checks with a time limit. After a command, none of its processes remains."""
+"""Runs commands for checks, with limits of time and output. Kills a command that exceeds a limit, with its children.
+
+A process can remain if it waits for a device, has another user or process group, or has closed the output.
+"""
 
 import os
 import shlex
@@ -44,11 +47,11 @@ class Commands:
         with self._lock:  # `close` must know each started process
             limit_s = min(COMMAND_LIMIT_S, self._end_s - time.monotonic())
             if limit_s <= 0:
-                raise Unreadable(f"time to run {command}")
+                raise Unreadable(f"{command} was not started, because the time for commands is over")
             process = _start(words)
             self._running.add(process)
         try:
-            output, has_ended = _read(process, limit_s)
+            output, has_ended = _read_until_end(process, limit_s)
         finally:
             self._running.discard(process)
         if len(output) > MAX_OUTPUT_BYTES:
@@ -61,7 +64,7 @@ class Commands:
         return output
 
     def close(self) -> None:
-        """Kills all running commands, and lets no other one start."""
+        """Kills all running commands. No command starts after this call."""
         with self._lock:
             self._end_s = 0.0
             running = tuple(self._running)
@@ -80,16 +83,28 @@ def _start(words: list[str]) -> _Process:
             env=os.environ | {"PATH": path, "LC_ALL": "C"},
             start_new_session=True,  # to kill the process with its children
         )
-    except (FileNotFoundError, IndexError) as error:
+    except (FileNotFoundError, IndexError) as error:  # IndexError: `words` is empty
         raise Absent(f"the command {shlex.join(words)}") from error
     except (OSError, ValueError) as error:
         raise Unreadable(f"{words[0]} cannot be started: {getattr(error, 'strerror', error)}") from error
 
 
-def _read(process: _Process, limit_s: float) -> tuple[bytes, bool]:
-    """Returns the output of a process, and True if it ended in time. Otherwise kills the process and its children."""
-    assert process.stdout is not None
+def _read_until_end(process: _Process, limit_s: float) -> tuple[bytes, bool]:
+    """Returns the output of a process, and True if the process ended within the limits of time and output.
+
+    Otherwise kills the process and its children.
+    """
     end_s = time.monotonic() + limit_s
+    output, is_complete = _read_output(process, end_s)
+    if is_complete and _has_ended(process, end_s):
+        return output, True
+    _kill(process)
+    return output, False
+
+
+def _read_output(process: _Process, end_s: float) -> tuple[bytes, bool]:
+    """Returns the output of a process, and True if the output is complete."""
+    assert process.stdout is not None
     output = bytearray()
     os.set_blocking(process.stdout.fileno(), False)
     is_open = True
@@ -102,15 +117,20 @@ def _read(process: _Process, limit_s: float) -> tuple[bytes, bool]:
             else:
                 output += part
                 is_open = bool(part)  # an empty part is the end of the pipe
-    if not is_open:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.0, end_s - time.monotonic()))
-            return bytes(output), True
-    _kill(process)
-    return bytes(output), False
+    return bytes(output), not is_open
+
+
+def _has_ended(process: _Process, end_s: float) -> bool:
+    """True if the process ends before `end_s`. Waits for this end."""
+    try:
+        process.wait(max(0.0, end_s - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _kill(process: _Process) -> None:
+    """Kills a process and all children in its process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, SIGKILL)
     # A process that waits for a device may never end, so this wait has a limit.
