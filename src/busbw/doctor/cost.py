@@ -1,4 +1,4 @@
-"""Estimates the cost of a finding: the expected busbw of a job with the damage and without the damage."""
+"""Estimates the cost of a finding: the expected busbw of a job with the damage, and without the damage."""
 
 from typing import Literal
 
@@ -20,13 +20,14 @@ With two nodes, a tree crosses the NICs only once, so the damage would cost less
 
 
 class Cost(Struct, kw_only=True, frozen=True):
-    """Expected bandwidth of a job with the problem, and after the fix."""
+    """Expected busbw of a job with the damage, and after the fix. Field names are keys of the JSON output."""
 
     busbw_now_gbps: float
     busbw_fixed_gbps: float
     nodes: int
     """Number of nodes of the job with these bandwidths."""
     basis: Literal["expect"] = "expect"
+    """Source of the bandwidths for readers of the JSON output: the model of `busbw expect`, not a measurement."""
 
     @property
     def lost_share(self) -> float:
@@ -38,16 +39,20 @@ def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost
     """Returns the cost of a damage for an all_reduce on all GPUs. None if the model does not cover the system.
 
     Args:
-        damage: Bandwidth that the finding takes from the machine.
+        damage: Effect of the finding on the machine.
         system: System of the nodes. None if unknown.
-        nodes: Number of nodes of the job. For damaged NICs of a single node, the estimated job has four nodes.
+        nodes: Number of nodes of the job. 1 also if the job is unknown. The estimate then assumes _EXAMPLE_NODES nodes
+            for damaged NICs. For other damages it assumes one node.
     """
     if system is None:
         return None
-    job_nodes = nodes if nodes > 1 else _EXAMPLE_NODES
-    is_within_node = damage.nic_share == 1
-    if is_within_node:
+    damages_nics = damage.nic_share < 1
+    if not damages_nics:
         job_nodes = 1
+    elif nodes > 1:
+        job_nodes = nodes
+    else:
+        job_nodes = _EXAMPLE_NODES
     fixed = _plateau_gbps(system, job_nodes, nvls=True)
     now = _plateau_gbps(_damaged(system, damage), job_nodes, nvls=damage.nvls)
     if fixed is None or now is None:
@@ -67,6 +72,7 @@ def _plateau_gbps(system: System, nodes: int, *, nvls: bool) -> float | None:
 
 
 def _damaged(system: System, damage: Damage) -> System:
+    """Returns the system with the remaining shares of its bandwidths."""
     fabrics = [
         replace(each, link_gbps=replace(each.link_gbps, value=each.link_gbps.value * damage.fabric_share))
         for each in system.fabrics

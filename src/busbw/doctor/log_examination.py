@@ -25,7 +25,7 @@ def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) ->
         missing = "messages of NCCL; run the job with NCCL_DEBUG=INFO" + (f" ({log.unread})" if log.unread else "")
         return Result(could_not_check=(Missing(check=ALL_CHECKS, missing=missing),))
     checks = sorted(checks_of("log") if checks is None else checks, key=_position)
-    result = examine(checks, log, system=log.system, nodes=log.node_count, limit_s=CHECK_LIMIT_S)
+    result = examine(checks, log, system=log.system, nodes=log.max_host_count, limit_s=CHECK_LIMIT_S)
     if log.unread is None:
         return result
     unfinished = tuple(Missing(check=name, missing=log.unread) for name in (*result.passed, *result.not_applicable))

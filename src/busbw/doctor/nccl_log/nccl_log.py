@@ -15,7 +15,10 @@ _CHANNEL = re.compile(
     r"Channel (?P<channel>\d+)(?:/0)? : (?P<ends>(?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> "
     r"(?P<receiver>\d+)\[(?P<receiver_gpu>[0-9a-f]+)\])(?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
 )
-"""Connection for collectives, with index 0 after the channel. Send and receive operations have index 1."""
+"""Message about a connection for collectives: its index after the channel is 0. Old versions print no index.
+
+A connection for send and receive operations has index 1 and does not match.
+"""
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
 _VERSION = re.compile(r"NCCL version 2\.(\d{1,3})")
 _NETWORK = re.compile(r"Using network (\S.*)$")
@@ -65,21 +68,23 @@ class Communicator:
     size: int
     ranks: dict[int, Rank] = field(default_factory=dict)
     node_count: int | None = None
-    """Number of nodes in NCCL's count. None before version 2.20."""
+    """Number of nodes in NCCL's count: hosts that NVLink connects count as one node. None before version 2.20."""
     uses_mnnvl: bool | None = None
+    """True if NVLink connects hosts (MNNVL). None before version 2.20."""
     is_ambiguous: bool = False
     """True if two processes have the same rank: the log mixes communicators without a name."""
     evidence: Evidence | None = None
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Hosts of the ranks."""
+        """Hosts of the known ranks."""
         return frozenset(rank.process.host for rank in self.ranks.values())
 
     @property
     def uses_network(self) -> bool:
         """True if some ranks are on nodes that NVLink does not connect."""
-        return len(self.hosts) > 1 and not (self.uses_mnnvl and self.node_count == 1)
+        is_one_nvlink_domain = self.uses_mnnvl and self.node_count == 1
+        return len(self.hosts) > 1 and not is_one_nvlink_domain
 
 
 class Connection(NamedTuple):
@@ -91,7 +96,7 @@ class Connection(NamedTuple):
     ends: str
     """Ranks and GPUs of sender and receiver: "3[3] -> 8[0]"."""
     channel: int
-    """The first one of the channels with this transport."""
+    """First channel with these ends and this transport."""
     is_receive: bool
     via: str
     """Transport: P2P/CUMEM/read, SHM/direct/direct, NET/IB/3/GDRDMA."""
@@ -147,15 +152,15 @@ class NcclLog:
         return next((int(match[1]) for _, match in self.find(_VERSION)), None)
 
     @cached_property
-    def node_count(self) -> int:
-        """Number of nodes of the largest communicator. 1 if unknown."""
+    def max_host_count(self) -> int:
+        """Maximum number of known hosts of a communicator. 1 if the log has no communicator."""
         return max((len(each.hosts) for each in self.communicators), default=1)
 
     @cached_property
     def max_ranks_per_host(self) -> int | None:
         """Maximum number of ranks per host in a communicator. None if the log has no communicator.
 
-        The number is too high if hosts of the communicator are missing in the log.
+        The number is too high if the log lacks hosts of the communicator.
         """
         return max((math.ceil(each.size / max(1, len(each.hosts))) for each in self.communicators), default=None)
 
@@ -176,10 +181,15 @@ class NcclLog:
     @cached_property
     def variables(self) -> dict[tuple[str, str], Message]:
         """Variables that NCCL read: the first message by name and value."""
+        # Of entries with the same key, a dict keeps the last one. In reversed order, this is the first message.
         return {(match[1], match[2]): message for message, match in reversed(list(self.find(_VARIABLE)))}
 
     def setting(self, values: Mapping[str, tuple[str, ...]]) -> Evidence | None:
-        """Returns evidence that NCCL read a variable with one of its values in `values`. None if NCCL read none."""
+        """Returns evidence that NCCL read one of these values. None if NCCL read none of them.
+
+        Args:
+            values: Values by the name of their variable.
+        """
         for (name, value), message in self.variables.items():
             if value in values.get(name, ()):
                 return message.evidence
@@ -199,7 +209,7 @@ class NcclLog:
 
     @cached_property
     def connections(self) -> list[Connection]:
-        """Connections for collectives. A connection is absent if the log does not identify both of its hosts."""
+        """Connections for collectives between known hosts. Leaves out a connection with an unknown host."""
         found = []
         for message in self.channels:
             match = _CHANNEL.match(message.text)
@@ -219,7 +229,7 @@ class NcclLog:
         return found
 
     def _peer_host(self, process: Process, match: re.Match[str]) -> str | None:
-        """Returns the host of the other side. None if the communicators of the process do not agree on it."""
+        """Returns the host of the peer. None if the communicators of the process do not identify one host."""
         own, peer = "sender", "receiver"
         if match["side"] == "receive":
             own, peer = peer, own
@@ -236,7 +246,7 @@ class NcclLog:
 
     @cached_property
     def _communicators_by_process(self) -> dict[Process, list[Communicator]]:
-        """Communicators with known ranks, by each process of their ranks."""
+        """Communicators with unambiguous ranks, by process. A communicator has one entry per process of its ranks."""
         found: dict[Process, list[Communicator]] = {}
         for each in self.communicators:
             if each.is_ambiguous:

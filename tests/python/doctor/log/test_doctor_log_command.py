@@ -90,5 +90,5 @@ def test_a_log_of_100_mb_is_read_in_time(tmp_path: Path) -> None:
     start = time.process_time()
     log = read_nccl_log([path], limit_s=60)
     assert time.process_time() - start < LIMIT_S
-    assert log.node_count == 16
+    assert log.max_host_count == 16
     assert log.unread is None

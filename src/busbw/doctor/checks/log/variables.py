@@ -29,7 +29,7 @@ def _has(pattern: str) -> Callable[[NcclLog], bool | None]:
     """
 
     def has(log: NcclLog) -> bool | None:
-        if log.node_count <= 1:
+        if log.max_host_count <= 1:
             return False
         return log.contains(re.compile(pattern)) if log.networks else None
 
@@ -115,6 +115,6 @@ def _damage(row: HarmfulValue) -> Damage | None:
 
 def _ignored_variables(log: NcclLog) -> set[str]:
     """Returns the variables without an effect on this job, and those that another check of this log judges."""
-    without_effect = _PXN_VARIABLES if log.node_count < _MIN_PXN_NODES else set()
+    without_effect = _PXN_VARIABLES if log.max_host_count < _MIN_PXN_NODES else set()
     judged_elsewhere = _VARIABLES_OF_OTHER_CHECKS if log.channels or log.networks else set()
     return without_effect | judged_elsewhere

@@ -8,6 +8,7 @@ from busbw.doctor.parts.nics import NETWORK, Port, compute_ports, is_permitted, 
 
 _NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 _LINK_LOCAL = "fe80:"
+_DOWN_STATES = {"down", "lowerlayerdown", "notpresent"}
 
 
 @check(
@@ -23,7 +24,9 @@ def socket_interface(machine: Machine) -> Iterator[Finding]:
         return
     interfaces = [name for name in machine.names(NETWORK) if is_permitted(setting.value, name)]
     states = {name: machine.text_or_none(f"{NETWORK}/{name}/operstate") for name in interfaces}
-    if all(state in {"down", "lowerlayerdown", "notpresent"} for state in states.values()):
+    # An interface with an unknown state may be up.
+    may_be_up = any(state not in _DOWN_STATES for state in states.values())
+    if not may_be_up:
         found = ", ".join(f"{name} is {state}" for name, state in states.items()) or "no such interface"
         problem = f"{setting.text} selects no interface that is up: {found}"
         yield Finding("broken", problem, (setting.evidence, Evidence(f"/{NETWORK}", found)))
@@ -42,12 +45,12 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
     setting = read_settings(machine).get("NCCL_IB_GID_INDEX")
     index = setting.value if setting and setting.value.isdecimal() else None
     reachable = {port.label: _is_reachable(machine, port) for port in ports}
-    are_most_reachable = majority_value(reachable.values())
+    # Unless most ports are reachable, the network may have no routers and work with link-local addresses.
+    is_majority_reachable = majority_value(reachable.values()) is True
     for port in ports:
         if not reachable[port.label]:
             yield Finding(
-                # If most NICs lack such a GID, the network may have no routers and work with local addresses.
-                severity="broken" if are_most_reachable else "risk",
+                severity="broken" if is_majority_reachable else "risk",
                 subject=port.label,
                 problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
                 evidence=(Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),),
@@ -65,16 +68,16 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
 
 
 def _is_reachable(machine: Machine, port: Port) -> bool:
-    """True if routers can reach the port by a GID."""
+    """True if routers can reach the port: it has a GID of RoCE v2 that is not link-local."""
     for index in machine.names(f"{port.folder}/gids"):
-        is_local = machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
-        if not is_local and _gid_type(machine, port, index) == "RoCE v2":
+        is_link_local = machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
+        if not is_link_local and _gid_type(machine, port, index) == "RoCE v2":
             return True
     return False
 
 
 def _gid_type(machine: Machine, port: Port, index: str) -> str | None:
-    """Returns the type of a GID. None if the index has no GID, because the kernel then refuses to read a type."""
+    """Returns the type of a GID. None if the index has no GID: the kernel then has no type to read."""
     gid = machine.text_or_none(f"{port.folder}/gids/{index}")
     if gid is None or gid == _NO_GID:
         return None
