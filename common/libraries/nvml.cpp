@@ -39,12 +39,6 @@ constexpr std::array kThrottleReasons{
     ThrottleReason{0x100, "display clock setting"},
 };
 
-/// nvmlProcessInfo_t for versions 2 and 3 of the functions.
-struct GpuProcess {
-  unsigned pid;
-  unsigned long long used_bytes;
-  unsigned instances[2];
-};
 constexpr unsigned kMaxListedProcesses = 128;
 constexpr unsigned long long kNotAvailable = ~0ull;  // NVML_VALUE_NOT_AVAILABLE
 
@@ -55,6 +49,13 @@ void load_symbol(void* library, const char* name, Function& function) {
 }
 
 }  // namespace
+
+/// nvmlProcessInfo_t for versions 2 and 3 of the functions. Not in the unnamed namespace, because NvmlFunctions is not.
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned instances[2];
+};
 
 /// NVML functions; null if the library lacks the function. GPU handles are pointers, results are ints.
 struct NvmlFunctions {
@@ -69,7 +70,7 @@ struct NvmlFunctions {
   int (*uuid)(void*, char*, unsigned) = nullptr;
   int (*nvlink_state)(void*, unsigned, unsigned*) = nullptr;
   int (*p2p_status)(void*, void*, int, int*) = nullptr;
-  int (*processes)(void*, unsigned*, GpuProcess*) = nullptr;
+  int (*processes)(void*, unsigned*, NvmlProcess*) = nullptr;
   bool is_initialized = false;
 
   explicit NvmlFunctions(const std::string& file) : library(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
@@ -150,12 +151,12 @@ bool NvmlGpu::is_joined_by_nvlink(const NvmlGpu& peer) const {
 }
 
 std::optional<std::int64_t> NvmlGpu::process_bytes() const {
-  std::array<GpuProcess, kMaxListedProcesses> processes{};
+  std::array<NvmlProcess, kMaxListedProcesses> processes{};
   unsigned count = kMaxListedProcesses;
   if (!nvml_->processes || nvml_->processes(handle_, &count, processes.data()) != kSuccess) return std::nullopt;
   const auto end = processes.begin() + std::min(count, kMaxListedProcesses);
   const auto own_pid = static_cast<unsigned>(getpid());
-  auto own_process = std::ranges::find(processes.begin(), end, own_pid, &GpuProcess::pid);
+  auto own_process = std::ranges::find(processes.begin(), end, own_pid, &NvmlProcess::pid);
   // In a container, NVML may report other process numbers. A single process is then taken as this process.
   if (own_process == end && count == 1) own_process = processes.begin();
   if (own_process == end || own_process->used_bytes == kNotAvailable) return std::nullopt;

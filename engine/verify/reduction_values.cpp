@@ -76,7 +76,8 @@ DataStream ReductionValues::reduced(std::uint64_t seed) const {
 }
 
 DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed) {
-  const Tile& tile = with_element_type(dtype, []<class T>() -> const Tile& { return finite_tile<T>(); });
+  // GCC 13 takes a returned reference for one to a temporary.
+  const Tile& tile = *with_element_type(dtype, []<class T>() { return &finite_tile<T>(); });
   // All ranks share the tile, so each source rank needs a seed of its own.
   const std::uint64_t rank_seed = mix_bits(seed) + static_cast<std::uint64_t>(source_rank);
   return {tile, size_bytes(dtype), rank_seed};
