@@ -26,12 +26,13 @@ print(next((p for p in s.submodule_search_locations if os.path.isdir(p)), '') if
       set(CMAKE_CUDA_COMPILER ${busbw_nvcc})
     endif()
   endif()
-  # The kernels of -D need the device API of NCCL 2.28. The library loaded at run time may be older.
+  # The kernels of -D need the device API of NCCL 2.28.9; that of 2.28.3 lacks members. The library loaded at run time may be
+  # older.
   find_path(busbw_nccl_include nccl_device.h HINTS ${site}/nccl/include /usr/local/cuda/include)
   if(NOT CMAKE_CUDA_COMPILER)
     set(busbw_cuda_problem "CUDA's compiler (nvcc) not found")
   elseif(NOT busbw_nccl_include)
-    set(busbw_cuda_problem "nccl_device.h of NCCL 2.28 or later not found")
+    set(busbw_cuda_problem "nccl_device.h of NCCL 2.28.9 or later not found")
   else()
     busbw_choose_architectures()
     get_filename_component(busbw_toolkit ${CMAKE_CUDA_COMPILER} DIRECTORY)
@@ -82,7 +83,8 @@ macro(busbw_try_cuda)
   if(NOT "${tried}" STREQUAL "${busbw_working_cuda}")
     list(GET CMAKE_CUDA_ARCHITECTURES -1 newest)
     file(REMOVE_RECURSE ${trial})
-    file(WRITE ${trial}/trial.cu "#include <nccl.h>\n#include <nccl_device.h>\n__global__ void trial() {}\n")
+    file(WRITE ${trial}/trial.cu "#include <nccl.h>\n#include <nccl_device.h>\n__global__ void trial() {}\n\
+int trial(const ncclDevCommRequirements& requirements) { return requirements.barrierCount; }\n")
     file(WRITE ${trial}/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)\nproject(trial LANGUAGES CUDA)\n\
 add_library(trial OBJECT trial.cu)\ntarget_include_directories(trial SYSTEM PRIVATE \"${busbw_nccl_include}\")\n")
     execute_process(
@@ -95,7 +97,7 @@ add_library(trial OBJECT trial.cu)\ntarget_include_directories(trial SYSTEM PRIV
                       OUTPUT_FILE ${trial}/log ERROR_FILE ${trial}/log)
     endif()
     if(failure)
-      set(busbw_cuda_problem "${CMAKE_CUDA_COMPILER} cannot compile a file with nccl_device.h, see ${trial}/log")
+      set(busbw_cuda_problem "${CMAKE_CUDA_COMPILER} cannot compile a file with nccl_device.h of NCCL 2.28.9, see ${trial}/log")
     else()
       set(busbw_working_cuda ${tried} CACHE INTERNAL "Compiler, NCCL header and architectures of a successful trial")
     endif()

@@ -58,7 +58,7 @@ def with_cuda(machine: Machine, nvcc: str) -> Machine:
     ("nvcc", "problem"),
     [
         (REFUSES_EVERYTHING, "bin/nvcc --list-gpu-arch names no known GPU"),
-        (NAMES_GPUS_BUT_COMPILES_NOTHING, "bin/nvcc cannot compile a file with nccl_device.h, see "),
+        (NAMES_GPUS_BUT_COMPILES_NOTHING, "bin/nvcc cannot compile a file with nccl_device.h of NCCL 2.28.9, see "),
     ],
 )
 def test_a_broken_compiler_leaves_out_the_gpu_engine(machine: Machine, nvcc: str, problem: str) -> None:
@@ -66,6 +66,19 @@ def test_a_broken_compiler_leaves_out_the_gpu_engine(machine: Machine, nvcc: str
     assert done.returncode == 0, done.stderr
     assert f"-- the GPU engine is not built: {machine.folder}/{problem}" in done.stdout
     assert "CMake Error" not in done.stderr
+
+
+def test_an_old_header_leaves_out_the_gpu_engine(machine: Machine) -> None:
+    """NCCL 2.28.3 has the header, but not all members that the engine needs."""
+    nvcc = next((ROOT / "build" / "cuda-env").glob("lib/python3*/site-packages/nvidia/cu13/bin/nvcc"), None)
+    if nvcc is None:
+        pytest.skip("needs CUDA's compiler: tools/cuda_env.sh")
+    machine.add("include/nccl.h")
+    machine.add("include/nccl_device.h", "struct ncclDevCommRequirements { int lsaBarrierCount; };\n")
+    done = machine.configure(f"-DCMAKE_CUDA_COMPILER={nvcc}", "-DCMAKE_CUDA_ARCHITECTURES=90-real")
+    assert done.returncode == 0, done.stderr
+    assert "-- the GPU engine is not built: " in done.stdout
+    assert "barrierCount" in (machine.folder / "build" / "cuda-trial" / "log").read_text()
 
 
 def test_a_required_gpu_engine_reports_the_broken_compiler(machine: Machine) -> None:
