@@ -22,7 +22,7 @@ from busbw.reference import Reference, Sweep
 from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, find_plateau_start
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of, variation_factor, variation_text
 from busbw.system import find_in_text
-from busbw.units import transfer_time_us
+from busbw.units import count_text, transfer_time_us
 
 _RUN_VARIATION_BY_BAND: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """Run-to-run variation: relative difference of two runs on one healthy machine at one size, by band.
@@ -160,6 +160,10 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
         if estimate.busbw_gbps.typical >= PLATEAU_SHARE * plateau_gbps
     ]
     name = f"a healthy {expectation.system.title}"
+    ranks = expectation.job.ranks
+    uses_part_of_node = expectation.nodes == 1 and ranks < expectation.system.ranks_per_node
+    if uses_part_of_node:
+        name = f"{count_text(ranks, 'GPU')} of {name}"
     nics = expectation.system.nics if expectation.nodes > 1 else None
     if nics is not None:
         name += f", over {nics.text} per node"
