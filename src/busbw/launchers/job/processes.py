@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
-from busbw.launchers.job.child_processes import ChildProcesses, ExitStatus, TerminationPolicy, raise_open_file_limit
+from busbw.launchers.job.child_processes import ChildProcesses, TerminationPolicy
+from busbw.launchers.job.command_start import ExitStatus, raise_open_file_limit
 from busbw.launchers.job.job import Command, LaunchCallbacks, PrivateFile
 
 GRACE_S = 15.0

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from busbw.errors import BusbwError, ExitCode
 from busbw.launchers.job import processes
-from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.command_start import ExitStatus
 from busbw.launchers.job.hosts import HostSlots, in_url, process_count
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, process_variables
 from busbw.launchers.ssh import preflight, program_copy, scripts
