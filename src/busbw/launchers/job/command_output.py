@@ -89,7 +89,7 @@ class CommandOutput:
                 self._callbacks.on_line(line)
 
     def close_stdout(self) -> None:
-        """Closes the stdout of the first command, whose program then gets SIGPIPE."""
+        """Closes the stdout of the first command. Its program then gets SIGPIPE."""
         self._close(self._children[0].process.stdout)
 
     def emit_incomplete_lines(self) -> None:
