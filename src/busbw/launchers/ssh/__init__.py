@@ -173,10 +173,7 @@ def _with_lost_connection(host: str, status: ExitStatus, callbacks: LaunchCallba
     """Reports a broken connection, and replaces ssh's exit code by RANK_LOST. ssh may have printed the reason."""
     if status.code != SSH_FAILED or status.was_terminated:
         return status
-    if callbacks.on_error:
-        callbacks.on_error(
-            f"busbw: the connection to {host} was lost; its processes end once the host notices this\n".encode(), None
-        )
+    callbacks.print_error(f"the connection to {host} was lost; its processes end once the host notices this")
     return replace(status, code=ExitCode.RANK_LOST)
 
 
