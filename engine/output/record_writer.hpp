@@ -13,7 +13,8 @@
 
 namespace busbw {
 
-/// Version of the record schema. schema/README.md says when it changes; src/busbw/records.py must have the same value.
+/// Version of the record schema. schema/README.md says when it changes; src/busbw/records/header.py must have the same
+/// value.
 inline constexpr std::string_view kSchemaVersion = "1.8";
 
 /// Writes each line with one call, so that the file is complete up to the last row even after a crash.

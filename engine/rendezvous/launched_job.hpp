@@ -1,14 +1,12 @@
 #pragma once
 // A job of separately started processes, on one or more hosts. They communicate through the rendezvous store in process
-// 0. Each process has one store connection per rank, and a control connection with a thread of its own. The control
-// connection carries heartbeats and aborts to process 0, and the job's failure back.
+// 0. Each process has one store connection per rank, and a control connection (control_connection.hpp).
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 
+#include "rendezvous/abort_state.hpp"
+#include "rendezvous/control_connection.hpp"
 #include "rendezvous/rendezvous_point.hpp"
 #include "rendezvous/store/tcp_store_server.hpp"
 #include "rendezvous/store_team.hpp"
@@ -26,15 +24,17 @@ class LaunchedJob final : public Job {
 
   int ranks() const override { return membership_.processes * membership_.ranks_per_process; }
   std::unique_ptr<Team> team(int rank) override;
-  void abort(ExitCode exit, const std::string& message) noexcept override;
-  bool aborted() const noexcept override { return aborted_.load(std::memory_order_acquire); }
-  std::optional<Failure> failure() const override;
+  void abort(ExitCode exit, const std::string& message) noexcept override { abort_state_.abort(exit, message); }
+  bool aborted() const noexcept override { return abort_state_.aborted(); }
+  std::optional<Failure> failure() const override { return abort_state_.failure(); }
   RankProgress progress(int rank) const override;
   std::vector<int> stopped_ranks() const override;
   void tolerate_losses(bool is_tolerated) override;
   bool lose_ranks(const std::vector<int>& ranks, const std::string& reason) override;
-  bool withdraw(const std::string& reason) override;
-  bool has_withdrawn() const override;
+  bool withdraw(const std::string& reason) override {
+    return !server_ && abort_state_.withdraw(reason, callbacks_.on_status);
+  }
+  bool has_withdrawn() const override { return !abort_state_.withdrawal_reason().empty(); }
   std::map<int, Loss> lost_ranks() const override;
   std::string rank_name(int rank) const override;
   std::string with_rank_name(int rank, const std::string& message) const override;
@@ -50,35 +50,19 @@ class LaunchedJob final : public Job {
   /// Returns the address at which this process reached the store: "10.0.0.1:4711".
   const std::string& store_address_text() const { return store_address_text_; }
   /// Leaves the job. Call it when this process's ranks have ended and its output is complete. If the process has
-  /// withdrawn, the others learn the reason. Process 0 waits up to 5 s
-  /// until all other processes have left.
+  /// withdrawn, the others learn the reason. Process 0 waits up to 5 s until all other processes have left.
   void leave() noexcept;
 
  private:
   /// Starts the store. Only in process 0.
   void start_server();
-  void start_control_thread();
+  /// Connects to the store for heartbeats and failures.
+  void start_control();
   /// Makes the team for `agree`.
   void make_process_team();
   void tick_while_joining();
-  void wait_until_all_joined();
-  void give_up(const std::vector<int>& missing);
-  std::string missing_text(const std::vector<int>& missing) const;
-  std::string join_timeout_message(const std::vector<int>& missing) const;
-  std::string mismatch_text() const;
   bool should_wait_for_absent() const;
-  void run_control_thread() noexcept;
-  bool send_own_failure();
-  /// Sends the leave frame, or the withdraw frame if this process withdraws.
-  void send_leave();
-  void exchange_control_frames();
-  int max_silent_ticks() const;
-  int max_heartbeat_ticks() const;
-  Bytes make_heartbeat() const;
-  void record_failure(const Failure& failure) noexcept;
-  void close_control() noexcept;
   void on_store_lost(const std::string& cause) noexcept;
-  void on_control_lost(const std::string& cause) noexcept;
   bool is_local_rank(int rank) const { return rank / membership_.ranks_per_process == membership_.process; }
   std::unique_ptr<TcpStore> connect_store();
 
@@ -94,20 +78,9 @@ class LaunchedJob final : public Job {
   std::unique_ptr<Team> process_team_;             // team of all processes for `agree`, over the first store
   std::atomic<bool> is_agreeing_{true};            // true until the ranks start
 
-  std::atomic<bool> aborted_{false};
-  std::atomic<bool> is_control_lost_{false};  // process 0 closed the control connection, or is silent
-  mutable std::mutex mutex_;  // guards the following members up to is_control_open_
-  mutable std::condition_variable failure_changed_;
-  std::optional<Failure> failure_;
-  std::string withdrawal_reason_;  // empty if this process has not withdrawn
-  bool tolerates_losses_ = membership_.tolerates_losses;
-  bool is_own_failure_ = false;  // a failure began in this process, so the control thread must send `failure_`
-  bool is_unconfirmed_ = false;  // the store has not answered `failure_` yet and may still name an earlier failure
-  bool is_control_open_ = false;  // the control thread is connected to the store
-
-  std::unique_ptr<TcpChannel> control_;  // after the constructor, used only by the control thread
-  std::atomic<bool> is_leaving_{false};
-  std::thread control_thread_;
+  AbortState abort_state_;
+  std::unique_ptr<ControlConnection> control_;
+  std::atomic<bool> has_left_{false};
 };
 
 }  // namespace busbw

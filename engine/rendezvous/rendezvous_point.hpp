@@ -1,6 +1,6 @@
 #pragma once
 // The rendezvous of a launched job: process 0 listens at an address, and the other processes find this address and
-// connect. World::store says where these search: detect_world() (world/world.cpp) reads BUSBW_RENDEZVOUS or the
+// connect. World::store says where these search: detect_world() (world/world.hpp) reads BUSBW_RENDEZVOUS or the
 // launcher's variables, for Slurm in world/slurm_step.cpp. LaunchedJob uses this class.
 #include <functional>
 #include <optional>

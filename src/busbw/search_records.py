@@ -1,6 +1,6 @@
 """Types of the record of a search (`busbw find`), one JSON object per line: `search`, one `round` each, `search_end`.
 
-They belong to the same contract as the records of runs (records.py) and have the same schema version.
+They belong to the same contract as the records of runs (records/) and have the same schema version.
 """
 
 from collections.abc import Iterator

@@ -66,7 +66,7 @@ def test_every_line_of_the_engine_fits_the_schema(line: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("line", engine_lines(), ids=lambda line: line["kind"])
 def test_the_types_hold_every_field_of_the_engine_and_no_other(line: dict[str, Any]) -> None:
-    record = records._decoder.decode(json.dumps(line))
+    record = records.reading._decoder.decode(json.dumps(line))
     assert keys_of(json.loads(msgspec.json.encode(record))) == keys_of(line)
 
 

@@ -1,6 +1,6 @@
 #pragma once
 // Table of launchers and the environment variables in which they tell each process its rank and the job's size.
-// world.cpp reads this table. To support another launcher, add an entry in launcher_table.cpp.
+// launcher_claim.cpp selects the entry that counts. To support another launcher, add an entry in launcher_table.cpp.
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
 // Address at which the processes of a job find the rendezvous store, which runs in process 0. BUSBW_RENDEZVOUS sets the
-// address, or world.cpp derives it. A folder, or the key-value store of a launcher, only publishes this address.
+// address, or job_address.cpp derives it. A folder, or the key-value store of a launcher, only publishes this address.
 #include <string>
 #include <string_view>
 #include <variant>

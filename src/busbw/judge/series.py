@@ -5,25 +5,21 @@ A configuration is the rows that differ only in size and pass. A point is one si
 
 import statistics
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import lt
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.collectives import algbw_factor, bandwidth_ratio, bus_factor
+from busbw.collectives import bus_factor
 from busbw.comparability import circumstances
 from busbw.expect import NetworkNics, hosts_of
+from busbw.judge.rate_factors import RateFactors
 from busbw.late_ranks import LateRank, late_ranks
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
-from busbw.readers.tables.plain_rows import FigureColumns, PlainRows
-from busbw.units import bandwidth_gbps, count_text, names_text, transfer_time_us
+from busbw.readers.tables.plain_rows import PlainRows
+from busbw.units import count_text, names_text
 
-_MAX_CONTRADICTION = 0.03
-"""Relative difference between bandwidth and bytes / time up to which both agree. Rounding is allowed in addition."""
-_ROUNDING_GBPS = 0.006
-"""Maximum difference that rounding to two decimals explains: half of 0.01 GB/s, and a little more for floats."""
 _MAX_NAMED_HOSTS = 4
 """Maximum number of hosts that a title names."""
 _MAX_CLAUSES = 100
@@ -168,7 +164,7 @@ def _series_of_columns(table: Table, rows: PlainRows) -> Series | None:
     if not has_one_configuration or sizes_bytes[0] <= 0 or not all(map(lt, sizes_bytes, sizes_bytes[1:])):
         return None
     first_row = next(columns.rows(rows.collective, rows.ranks))
-    factors = _Factors.of(table, first_row)
+    factors = RateFactors.of(table, first_row)
     in_place, out_of_place = columns.in_place, columns.out_of_place
     if not (factors.agree(sizes_bytes, in_place) and factors.agree(sizes_bytes, out_of_place)):
         return None
@@ -207,95 +203,12 @@ def _replace_mean_by_median(point: SeriesPoint) -> SeriesPoint:
     return replace(point, time_us=point.median_us, busbw_gbps=busbw, interval_us=point.median_interval_us)
 
 
-class _Factors(NamedTuple):
-    """Ratios of the rates of a configuration. None: collective or ranks are unknown."""
-
-    ranks: int | None
-    bus: float | None
-    """busbw / (bytes / time)."""
-    algbw: float | None
-    """algbw / (bytes / time)."""
-    ratio: float | None
-    """busbw / algbw."""
-    has_collective: bool
-
-    @classmethod
-    def of(cls, table: Table, row: Row) -> "_Factors":
-        """Returns the factors of a row's configuration."""
-        collective, ranks = table.collective_of(row), table.ranks_of(row)
-        return cls(
-            ranks,
-            bus_factor(collective, ranks),
-            algbw_factor(collective, ranks),
-            bandwidth_ratio(collective, ranks),
-            collective is not None,
-        )
-
-    def time_us(self, row: Row, figure: Figure) -> float | None:
-        """Returns the figure's time, or derives it from its bandwidth. None if neither is known."""
-        if figure.time_us:
-            return figure.time_us
-        if self.bus and figure.busbw_gbps:
-            return transfer_time_us(row.size_bytes, figure.busbw_gbps, self.bus)
-        if self.algbw and figure.algbw_gbps and self.has_collective:
-            return transfer_time_us(row.size_bytes, figure.algbw_gbps, self.algbw)
-        return None
-
-    def busbw_gbps(self, row: Row, figure: Figure, time_us: float) -> float | None:
-        """Returns the figure's busbw, or derives it from its time. None if the factor is unknown."""
-        if figure.busbw_gbps is not None:
-            return figure.busbw_gbps
-        return bandwidth_gbps(row.size_bytes, time_us, self.bus) if self.bus is not None else None
-
-    def contradiction_text(self, row: Row, figure: Figure) -> str | None:
-        """Describes a contradiction between the stated size, time, algbw and busbw. None if they are consistent.
-
-        Figures that busbw derived from others are ignored.
-        """
-        size_bytes, derived = row.size_bytes, figure.derived
-        time_us = None if "time_us" in derived else figure.time_us
-        algbw_gbps = None if "algbw_gbps" in derived else figure.algbw_gbps
-        busbw_gbps = None if "busbw_gbps" in derived else figure.busbw_gbps
-        if size_bytes <= 0 or algbw_gbps is None:
-            return None
-        if time_us and self.algbw is not None:
-            computed_gbps = bandwidth_gbps(size_bytes, time_us, self.algbw)
-            if not _are_close(computed_gbps, algbw_gbps):
-                return f"line {row.line}: {size_bytes} B in {time_us:g} us is not {algbw_gbps:g} GB/s"
-        if not self.ratio or not algbw_gbps or busbw_gbps is None:
-            return None
-        if not _are_close(algbw_gbps * self.ratio, busbw_gbps, extra_gbps=_ROUNDING_GBPS * self.ratio):
-            stated_ratio = busbw_gbps / algbw_gbps
-            return (
-                f"line {row.line}: busbw / algbw is {stated_ratio:.4g}, but must be {self.ratio:.4g} for "
-                f"{self.ranks} ranks"
-            )
-        return None
-
-    def agree(self, sizes_bytes: Sequence[int], figures: FigureColumns) -> bool:
-        """True if all rows have a time, and certainly none has a contradiction."""
-        if min(figures.times_us) <= 0:
-            return False
-        for size_bytes, time_us, algbw_gbps, busbw_gbps in zip(
-            sizes_bytes, figures.times_us, figures.algbws_gbps, figures.busbws_gbps, strict=True
-        ):
-            rate_gbps = algbw_gbps if self.algbw is None else size_bytes * self.algbw / time_us / 1e3
-            if abs(rate_gbps - algbw_gbps) > _MAX_CONTRADICTION * algbw_gbps + _ROUNDING_GBPS:
-                return False
-            if self.ratio and (
-                abs(algbw_gbps * self.ratio - busbw_gbps)
-                > _MAX_CONTRADICTION * busbw_gbps + _ROUNDING_GBPS + _ROUNDING_GBPS * self.ratio
-            ):
-                return False
-        return True
-
-
 class _SeriesBuilder:
     """Collects the rows of one configuration. Keeps only the values that a `SeriesPoint` needs, not the figures."""
 
     def __init__(self, table: Table, first_row: Row) -> None:
         self._table, self._first_row = table, first_row
-        self._factors = _Factors.of(table, first_row)
+        self._factors = RateFactors.of(table, first_row)
         self._points: dict[tuple[int, Placement], SeriesPoint] = {}
         """Point of the first pass by size and placement. Most logs have no further pass."""
         self._passes: dict[tuple[int, Placement], _Passes] = {}
@@ -444,10 +357,3 @@ class _Passes:
             slowest_pass_us=max(times_us),
             spread=max(spread_of_passes, self._max_spread),
         )
-
-
-def _are_close(first_gbps: float, second_gbps: float, extra_gbps: float = 0.0) -> bool:
-    """True if two bandwidths agree within `_MAX_CONTRADICTION`, rounding and `extra_gbps`."""
-    larger_gbps = first_gbps if first_gbps > second_gbps else second_gbps  # max() takes longer than all other steps
-    tolerance_gbps = _MAX_CONTRADICTION * larger_gbps + _ROUNDING_GBPS + extra_gbps
-    return abs(first_gbps - second_gbps) <= tolerance_gbps

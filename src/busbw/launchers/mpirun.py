@@ -14,7 +14,7 @@ from typing import Literal
 
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job import processes, shell
-from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.command_start import ExitStatus
 from busbw.launchers.job.grace_period import GracePeriod
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan

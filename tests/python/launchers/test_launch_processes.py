@@ -19,8 +19,8 @@ from polling import HANG_GUARD_S, is_running, wait_until
 
 from busbw.errors import BusbwError
 from busbw.launchers import Command, LaunchCallbacks, PrivateFile
-from busbw.launchers.job import child_processes
-from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job import child_processes, command_start
+from busbw.launchers.job.command_start import ExitStatus
 from busbw.launchers.job.grace_period import GracePeriod
 from busbw.launchers.job.processes import TerminationPolicy, crash_message, job_exit_code, run, run_all, written_files
 
@@ -63,7 +63,7 @@ def test_the_number_of_connecting_commands_is_limited(tmp_path: Path) -> None:
 
 
 def test_a_silent_command_delays_others_only_briefly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_processes, "_CONNECT_LIMIT_S", 0.3)
+    monkeypatch.setattr(command_start, "_CONNECT_LIMIT_S", 0.3)
     log = tmp_path / "log"
     silent = Command(("/bin/sh", "-c", 'echo begin >>"$0"; sleep 3; echo end >>"$0"', str(log)))
     assert run_all([silent] * 2, RecordedOutput().callbacks, max_connecting=1) == [ExitStatus(0)] * 2

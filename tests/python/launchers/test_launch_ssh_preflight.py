@@ -6,7 +6,7 @@ import pytest
 
 from busbw.errors import BusbwError
 from busbw.launchers import Job, LaunchCallbacks, ssh
-from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.command_start import ExitStatus
 from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.ssh.preflight import HostCheck, parse_check, require_ready, resolve_host_name
 

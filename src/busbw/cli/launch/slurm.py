@@ -5,38 +5,39 @@ srun's own job.
 """
 
 import os
-import re
 import secrets
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launch.hosts import PORTS, read_hosts
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
+from busbw.cli.launch.slurm_checks import (
+    check_job_options,
+    check_output_options,
+    require_export,
+    require_gpu_support,
+)
+from busbw.cli.launch.slurm_nodes import find_nodes_by_switch, sort_hosts, with_all_processors
 from busbw.cli.launch.slurm_steps import execute_steps
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.engine_flags import used_flags
 from busbw.cli.options.engine_words import EngineCommand
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.run_destination import without_secrets
-from busbw.errors import BusbwError, ExitCode, UsageError
+from busbw.errors import ExitCode, UsageError
 from busbw.launchers import slurm as launcher
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
-from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, has_allocation
 from busbw.launchers.slurm.exit_code import NodesNotStartedError
 from busbw.launchers.slurm.hostlist import parse_hostlist
-from busbw.launchers.slurm.node_order import order_by_switch, sort_nodes
-from busbw.launchers.slurm.processors import SINFO_COMMAND, min_processors
-from busbw.launchers.slurm.reserved_options import RESERVED_BY_SBATCH, RESERVED_BY_SRUN, reject_reserved
+from busbw.launchers.slurm.reserved_options import RESERVED_BY_SRUN, reject_reserved
 from busbw.launchers.slurm.script import SlurmTarget, batch_script
 from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S
 
@@ -54,12 +55,6 @@ _SLURM_OPTIONS = {
     "-x --exclude": "Nodes to exclude.",
 }
 """Options that are passed to Slurm unchanged, with Slurm's short names."""
-
-_SETS_PROCESSORS = re.compile(r"-c|--cpus-p|--exclusive=")
-"""Beginning of an option that determines the processors of a process: -c, --cpus-per-task or a share of a node.
-
-Slurm accepts abbreviations such as --cpus-per.
-"""
 
 
 def _add_slurm_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -169,11 +164,11 @@ def slurm(
     current_allocation = Allocation() if is_batch else Allocation.from_environment(os.environ)
     passed_options = tuple(f"--{name}={value}" for name, value in slurm_values.items() if value is not None)
     job_options = (*passed_options, *extra_job_options)
-    _check_job_options(current_allocation, job_options, is_batch=is_batch)
+    check_job_options(current_allocation, job_options, is_batch=is_batch)
     reject_reserved("--srun-arg", extra_step_options, RESERVED_BY_SRUN)
     if container_mounts and not container_image:
         raise UsageError("--container-mounts needs --container-image", remedy="set --container-image")
-    _check_output_options(options, is_batch=is_batch, has_folder=folder is not None, detach=detach, steps=steps)
+    check_output_options(options, is_batch=is_batch, has_folder=folder is not None, detach=detach, steps=steps)
     can_order_nodes = is_batch or hostfile or current_allocation.node_list
     if topology_order and not can_order_nodes:
         raise UsageError(
@@ -187,11 +182,11 @@ def slurm(
     nodes_by_switch: list[str] = []
     remarks: tuple[str, ...] = ()
     if topology_order:
-        nodes_by_switch, remarks = _nodes_by_switch(dry_run=options.dry_run)
+        nodes_by_switch, remarks = find_nodes_by_switch(dry_run=options.dry_run)
         if not hosts:
             allocated_names = parse_hostlist(current_allocation.node_list)[:node_count]
             hosts = tuple(HostSlots(name, default_processes) for name in allocated_names)
-        hosts = _sort_hosts(hosts, nodes_by_switch)
+        hosts = sort_hosts(hosts, nodes_by_switch)
 
     program = options.program_path or (options.program_name if container_image else options.local_program())
     if container_image and not _has_join_limit(options):
@@ -208,7 +203,7 @@ def slurm(
         requested_gpus=requested_gpus,
     )
     if is_batch:
-        _require_export(job, job_options)
+        require_export(job, job_options)
     target = SlurmTarget(
         folder=_job_folder(folder, job) if is_batch else None,
         in_allocation=bool(current_allocation.job),
@@ -235,11 +230,11 @@ def slurm(
     is_own_job_of_srun = not is_batch and not current_allocation.job
     if is_own_job_of_srun and exclusive:
         max_processes_per_node = max([default_processes, *(host.processes for host in hosts)])
-        target, processor_remarks = _with_all_processors(target, max_processes_per_node)
+        target, processor_remarks = with_all_processors(target, max_processes_per_node)
         remarks = (*remarks, *processor_remarks)
     runs_local_program = options.measures and not container_image and not options.program_path
     if runs_local_program and not options.dry_run:
-        _require_gpu_support(requested_gpus or 0, options)
+        require_gpu_support(requested_gpus or 0, options)
     plan = launcher.render(job, target)
     plan = replace(plan, remarks=(*plan.remarks, *remarks), pending_limit_s=pending_timeout_s)
     if detach and not options.dry_run:
@@ -266,67 +261,6 @@ def _execute_on_started_nodes(options: LaunchOptions, plan: launcher.SlurmPlan, 
     return execute_steps(options, replace(smaller_plan, pending_limit_s=plan.pending_limit_s))
 
 
-def _check_output_options(
-    options: LaunchOptions, *, is_batch: bool, has_folder: bool, detach: bool, steps: int
-) -> None:
-    """Refuses options for output and records that do not suit this kind of job."""
-    if not is_batch and (has_folder or detach):
-        raise UsageError(
-            "--output-folder and --detach are for batch jobs", remedy="remove them, or set --submit-with sbatch"
-        )
-    if options.records_path is not None and (steps > 1 or detach):
-        raise UsageError("--records takes one run, without --repeat and --detach", remedy="use --store")
-
-
-def _require_gpu_support(gpus_per_node: int, options: LaunchOptions) -> None:
-    """Refuses GPUs for an engine that cannot use them, before the job waits for GPUs. The engine checks again later.
-
-    Raises:
-        BusbwError: The job requests GPUs, but the engine has no GPU support.
-    """
-    if gpus_per_node == 0 or "--backend" in used_flags(options.flags):
-        return
-    if reason := engine.missing_gpu_support():
-        raise BusbwError(f"GPUs are requested ({gpus_per_node} per node), but {reason}")
-
-
-def _check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
-    """Refuses several clusters, and job options that are reserved, malformed, or without effect in an allocation."""
-    if allocation.job and options:
-        raise UsageError(
-            f"{options[0]} conflicts with the allocation {allocation.job} of this shell",
-            remedy="remove it, or set --submit-with sbatch for a separate job",
-        )
-    for option in options:
-        if not option.startswith("-") or "\n" in option:
-            raise UsageError(f'--slurm-arg "{option}" is not an option', remedy="write it as --slurm-arg=--name=value")
-    reject_reserved("--slurm-arg", options, RESERVED_BY_SBATCH if is_batch else RESERVED_BY_SRUN)
-    clusters = os.environ.get("SLURM_CLUSTERS", "")
-    if "," in clusters or clusters == "all":
-        raise UsageError(
-            f"SLURM_CLUSTERS={clusters} names several clusters, so job numbers are ambiguous",
-            remedy="set it to one cluster",
-        )
-
-
-def _require_export(job: Job, options: Sequence[str]) -> None:
-    """Refuses options that hide the job's secrets. The batch job gets secrets from the environment of sbatch."""
-    for option in options:
-        is_export = option.startswith("--export=")
-        exports_all = option.removeprefix("--export=").split(",")[0] == "ALL"
-        if job.secrets and is_export and not exports_all:
-            raise UsageError(
-                f"{option} would not pass on --env {next(iter(job.secrets))}, which may be secret",
-                remedy="use --slurm-arg=--export=ALL",
-            )
-
-
-def _sort_hosts(hosts: Sequence[HostSlots], nodes_by_switch: list[str]) -> tuple[HostSlots, ...]:
-    """Returns the hosts in the order of `nodes_by_switch`."""
-    host_by_name = {host.name: host for host in hosts}
-    return tuple(host_by_name[name] for name in sort_nodes(list(host_by_name), nodes_by_switch))
-
-
 def _has_join_limit(options: LaunchOptions) -> bool:
     variables = {*os.environ, *dict(options.environment)}
     return options.join_timeout_s is not None or "BUSBW_JOIN_TIMEOUT_S" in variables
@@ -335,49 +269,6 @@ def _has_join_limit(options: LaunchOptions) -> bool:
 def _print_script(job: Job, target: SlurmTarget) -> None:
     command_line = shlex.join(["busbw", *without_secrets(sys.argv[1:])]).replace("\n", " ")
     click.echo(batch_script(job, replace(target, standalone=True), command_line), nl=False)
-
-
-def _with_all_processors(target: SlurmTarget, processes_per_node: int) -> tuple[SlurmTarget, tuple[str, ...]]:
-    """Returns the target with --cpus-per-task for all processors of a node, and notes for the user.
-
-    srun gives its own job only the processors that the job requests, even on exclusive nodes. Slurm may choose any
-    nodes of a partition, so the node with the fewest processors decides.
-    """
-    options = (*target.job_options, *target.step_options)
-    if partition := os.environ.get("SLURM_PARTITION"):
-        options = (f"--partition={partition}", *options)  # srun reads this variable too; an option has priority
-    if any(_SETS_PROCESSORS.match(option) for option in options):
-        return target, ()
-    try:
-        nodes = commands.run_for_output(["scontrol", "--oneliner", "show", "node"])
-        partitions = commands.run_for_output(SINFO_COMMAND)
-    except BusbwError as error:
-        return target, (f"{error.problem}: srun gives each process one processor, because --cpus-per-task is unknown",)
-    processor_count = min_processors(nodes, partitions, options) or 0  # 0: unknown
-    processors_per_process = processor_count // processes_per_node
-    if processors_per_process:
-        option = f"--cpus-per-task={processors_per_process}"
-        target = replace(target, step_options=(option, *target.step_options))
-    return target, ()
-
-
-def _nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
-    """Returns all nodes ordered by switch, and notes for the user. A dry run works without Slurm.
-
-    Raises:
-        BusbwError: scontrol fails.
-        UsageError: Slurm has no topology of switches.
-    """
-    try:
-        switches = order_by_switch(commands.run_for_output(["scontrol", "show", "topology"]))
-    except BusbwError as error:
-        if not dry_run:
-            raise
-        remark = f"{error.problem}: NODES-BY-SWITCH stands for Slurm's list of nodes, ordered by switch."
-        return ["NODES-BY-SWITCH"], (remark,)
-    if not switches:
-        raise UsageError("Slurm has no topology of switches", remedy="remove --topology-order, or give --hostfile")
-    return switches, ()
 
 
 def _processes_per_node(

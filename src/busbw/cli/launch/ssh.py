@@ -106,8 +106,7 @@ def ssh(
         # Messages have the address of a host: its name without the user before it.
         lost = {host.address: reason_by_name[host.name] for host in host_slots if host.name in reason_by_name}
         for address, reason in lost.items():
-            if callbacks.on_error:
-                callbacks.on_error(f"busbw: {address}: {reason}. The job starts without it.\n".encode(), None)
+            callbacks.print_error(f"{address}: {reason}. The job starts without it.")
         return launcher.submit(make_plan(ready, job.without_hosts(lost)), callbacks)
 
     return execute_plan(options, make_plan(host_slots, job), submit)

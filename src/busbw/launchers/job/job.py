@@ -232,3 +232,8 @@ class LaunchCallbacks:
     is_backlogged: Callable[[], bool] = lambda: False
     """True if the reader of the `on_line` output has paused. The stdout of process 0 is then not read until the reader
     continues, or until an interrupt."""
+
+    def print_error(self, message: str) -> None:
+        """Passes a message of the launcher to `on_error`, if it is set."""
+        if self.on_error:
+            self.on_error(f"busbw: {message}\n".encode(), None)

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from busbw.errors import SIGNALLED, BusbwError, ExitCode
-from busbw.launchers.job.child_processes import ChildProcesses, ExitStatus, TerminationPolicy, raise_open_file_limit
+from busbw.launchers.job.child_processes import ChildProcesses, TerminationPolicy
+from busbw.launchers.job.command_start import ExitStatus, raise_open_file_limit
 from busbw.launchers.job.job import Command, LaunchCallbacks, PrivateFile
 
 GRACE_S = 15.0
@@ -130,8 +131,8 @@ def crash_message(statuses: Sequence[ExitStatus], names: Sequence[str]) -> str:
 
 def report_crash(statuses: Sequence[ExitStatus], names: Sequence[str], callbacks: LaunchCallbacks | None) -> None:
     """Prints `crash_message` to stderr of the job, if there is one."""
-    if callbacks and callbacks.on_error and (message := crash_message(statuses, names)):
-        callbacks.on_error(f"busbw: {message}\n".encode(), None)
+    if callbacks and (message := crash_message(statuses, names)):
+        callbacks.print_error(message)
 
 
 def _decisive_index(statuses: Sequence[ExitStatus]) -> int:

@@ -1,4 +1,4 @@
-"""Follows one job in the cluster: creates it, explains waits, forwards the leader pod's log, and deletes the job.
+"""Follows one job in the cluster from its creation to its deletion: lists its pods and decides its exit code.
 
 The leader pod is that of process 0, or the one that runs mpirun (MPIJob). Its log is the output of the job. The job's
 exit code is that of the leader pod or, if that is 0, of another process that failed.
@@ -13,12 +13,14 @@ from busbw.errors import SIGNALLED, BusbwError, ExitCode
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.kubernetes import objects, status
 from busbw.launchers.kubernetes.kubectl import InterruptedCallError, KubectlClient, RefusedError
+from busbw.launchers.kubernetes.leader_log import TICK_S, LeaderLog
 from busbw.launchers.kubernetes.log_reader import LogReader
 from busbw.launchers.kubernetes.loss_detector import LossDetector, suspicion_text
-from busbw.launchers.kubernetes.manifests import Manifests, resume_patch, suspended_workload, with_owner
+from busbw.launchers.kubernetes.manifests import Manifests
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
 from busbw.launchers.kubernetes.target import KubernetesTarget
 from busbw.launchers.kubernetes.wait_explainer import WaitExplainer
+from busbw.launchers.kubernetes.workload import Workload
 
 _STARTING_POLL_S = 1.0
 """Interval between lists of the pods while they start."""
@@ -26,8 +28,6 @@ _RUNNING_POLL_S = 5.0
 """Interval between lists of the pods while all run."""
 _PODS_PER_S = 100
 """Maximum rate at which pods are listed. For large jobs it determines the interval between lists."""
-_TICK_S = 0.25
-"""Interval between checks for signals."""
 _LOG_END_S = 5.0
 """How long a log may stay open after its container has ended."""
 _GRACE_S = 20.0
@@ -38,8 +38,6 @@ _MISSING_LIMIT_S = 10.0
 """How long the leader pod may be missing from the list before it counts as lost."""
 _SILENCE_LIMIT_S = 15.0
 """How long the API server may not answer, if the target's `pending_limit_s` is shorter."""
-_LOG_REST_LIMIT_S = 15.0
-"""Time limit to read the rest of a log."""
 _SLOW_DELETE_S = 2.0
 """A deletion that takes longer is shown as a status."""
 _TAIL_LINES = 20
@@ -48,8 +46,6 @@ _MAX_FAILED_SHOWN = 16
 """Maximum number of failed pods that are shown."""
 _TERMINATED = SIGNALLED + signal.SIGTERM
 """Exit code of a program that the cluster ended."""
-_SEARCH_MESSAGES = (b"busbw: ", b"busbw-engine flows: ")
-"""Beginnings of lines on the stderr of `busbw find` in process 0, and of the engine that measures for it."""
 _CANCEL_STATUS = "interrupted: canceling the job; Ctrl-C again exits at once"
 
 
@@ -66,15 +62,14 @@ class JobFollower:
     ) -> None:
         self._target = target
         self._job_manifests = job_manifests
-        self._program = program.encode()
         self._callbacks = callbacks
         self._received = received
         self._client = KubectlClient(target, self._on_call_tick, received)
         self._wait_explainer = WaitExplainer(target, job_manifests, self._client, callbacks)
         self._loss_detector = LossDetector(target.pending_limit_s)
-        self._reader: LogReader | None = None
-        self._kind = str(job_manifests.workload["kind"]).lower()
-        self._name = str(job_manifests.workload["metadata"]["name"])
+        self._workload = Workload(target, job_manifests, self._client, callbacks)
+        self._has_mpirun = self._workload.kind == "mpijob"
+        self._log = LeaderLog(target, program, callbacks, received, self._loss_detector, has_mpirun=self._has_mpirun)
         self._pods: tuple[objects.Pod, ...] = ()
         self._seen_leader: objects.Pod | None = None
         """Last known state of the leader pod. None before its creation."""
@@ -88,8 +83,6 @@ class JobFollower:
         self._canceled_at_s: float | None = None
         self._failed_code: int | None = None
         """Exit code of the job after failed processes caused the others to be canceled. None otherwise."""
-        self._is_created = False
-        self._is_deleted = False
 
     def run(self) -> int:
         """Creates, follows and deletes the job, and returns its exit code.
@@ -98,7 +91,7 @@ class JobFollower:
             BusbwError: The cluster rejects the job, or the job can never start.
         """
         try:
-            self._create()
+            self._workload.create()
             code = self._follow()
         except BrokenPipeError:
             code = ExitCode.OUTPUT_CLOSED  # the reader of our output closed
@@ -109,27 +102,10 @@ class JobFollower:
         finally:
             self._callbacks.on_status("")
             if not self._target.keep or self._received:
-                self._delete_if_left()
+                self._workload.delete_if_left()
         if self._received:
             return SIGNALLED + self._received[0]
         return self._failed_code or code
-
-    def _create(self) -> None:
-        self._callbacks.on_status(
-            f"waiting for the cluster to accept the {self._job_manifests.workload['kind']} {self._name}"
-        )
-        created = self._client.create([suspended_workload(self._job_manifests)])
-        self._is_created = True
-        uid = str(created["metadata"]["uid"])
-        self._client.create(
-            [with_owner(manifest, self._job_manifests.workload, uid) for manifest in self._job_manifests.owned]
-        )
-        patch = resume_patch(self._job_manifests)
-        if self._kind == "job" and "backoffLimitPerIndex" not in created["spec"]:
-            # Kubernetes before 1.29 drops that field. This limit ends the job at the first failure instead of a retry.
-            patch["spec"]["backoffLimit"] = 0
-        if patch and not self._target.queue:  # a queue resumes the job itself
-            self._client.patch(self._kind, self._name, patch)
 
     def _follow(self) -> int:
         """Forwards the log until the job has ended, and returns the exit code."""
@@ -144,7 +120,7 @@ class JobFollower:
                     self._update_pods()
                     self._poll_at_s = monotonic() + self._poll_interval_s()
                 leader = self._leader_pod()
-                code = self._lost_exit_code(leader, self._reader)
+                code = self._lost_exit_code(leader, self._log.reader)
                 if code is None and leader is not None and status.has_started(leader):
                     code = self._follow_leader(leader)
                 elif code is None:
@@ -152,47 +128,31 @@ class JobFollower:
                 if code is not None:
                     return code
         finally:
-            if self._reader is not None:
-                self._reader.disconnect()
+            if self._log.reader is not None:
+                self._log.reader.disconnect()
 
     def _wait_for_leader(self, leader: objects.Pod | None) -> int | None:
-        """Waits for `_TICK_S`, or returns the exit code if the leader's program will not start."""
+        """Waits for `TICK_S`, or returns the exit code if the leader's program will not start."""
         if self._canceled_at_s is not None:
             return ExitCode.INTERRUPTED
         if leader is not None and status.has_ended(leader):
             return self._report_lost()
-        sleep(_TICK_S)
+        sleep(TICK_S)
         return None
 
     def _follow_leader(self, leader: objects.Pod) -> int | None:
         """Forwards new lines of the log. Returns the exit code of the job after the leader and its log have ended."""
-        reader = self._open_reader(leader)
+        reader = self._log.open(leader.metadata.name)
         if status.has_ended(leader):
             self._leader_ended_at_s = self._leader_ended_at_s or monotonic()
             if not reader.is_connected or monotonic() > self._leader_ended_at_s + _LOG_END_S:
-                self._read_remaining_log(reader)
+                self._log.read_rest(reader)
                 return self._final_exit_code(leader, reader)
         was_connected = reader.is_connected
-        self._forward_log(reader)
+        self._log.forward(reader)
         if was_connected and not reader.is_connected:
             self._poll_at_s = 0.0  # lists the pods now, because the leader's container may have ended
         return None
-
-    def _open_reader(self, leader: objects.Pod) -> LogReader:
-        """Returns the reader of the leader pod's log. The first call connects it."""
-        if self._reader is None:
-            self._reader = LogReader(self._target, leader.metadata.name)
-            self._reader.connect(follow=True)
-        return self._reader
-
-    def _forward_log(self, reader: LogReader) -> None:
-        """Forwards new lines, or reconnects if it is time to. Takes at most about `_TICK_S`."""
-        if reader.is_connected:
-            self._forward_lines(reader.read_lines(_TICK_S))
-        elif reader.is_reconnect_due():
-            reader.connect(follow=True)
-        else:
-            sleep(_TICK_S)
 
     def _is_cancel_over(self, now_s: float) -> bool:
         """True if the time of a canceled job to end is over, or a second signal has arrived."""
@@ -212,7 +172,7 @@ class JobFollower:
 
     def _poll_interval_s(self) -> float:
         """Returns the time to the next poll. Large jobs are polled less often: a list of 1000 pods is megabytes."""
-        is_running = self._all_started() and self._reader is not None and self._reader.is_connected
+        is_running = self._all_started() and self._log.reader is not None and self._log.reader.is_connected
         return max(_RUNNING_POLL_S if is_running else _STARTING_POLL_S, self._job_manifests.pods / _PODS_PER_S)
 
     def _update_pods(self) -> None:
@@ -230,11 +190,11 @@ class JobFollower:
         self._silent_since_s = None
         self._pods = listed
         if self._canceled_at_s is None:
-            self._wait_explainer.explain(listed, suspicion_text(self._leader_pod(), self._reader))
+            self._wait_explainer.explain(listed, suspicion_text(self._leader_pod(), self._log.reader))
             self._delete_on_failed_process()
 
     def _list_pods(self) -> tuple[objects.Pod, ...]:
-        return self._client.get(objects.PodList, "pods", "-l", f"{INSTANCE_LABEL}={self._name}").items
+        return self._client.get(objects.PodList, "pods", "-l", f"{INSTANCE_LABEL}={self._workload.name}").items
 
     def _failed_pods(self) -> list[objects.Pod]:
         """Pods that ended without exit code 0. An evicted pod may have no exit code."""
@@ -252,8 +212,10 @@ class JobFollower:
             self._report_failed(failed)
             self._failed_code = _max_exit_code(failed) or ExitCode.RANK_LOST
             self._canceled_at_s = monotonic()
-            self._print_error(f"the other processes did not end by themselves within {_GRACE_S:.0f} s and are canceled")
-            self._delete()
+            self._callbacks.print_error(
+                f"the other processes did not end by themselves within {_GRACE_S:.0f} s and are canceled"
+            )
+            self._workload.delete()
 
     def _final_exit_code(self, leader: objects.Pod, reader: LogReader) -> int:
         """Returns the job's exit code after the leader pod ended. Except with MPIJob, waits for the others first."""
@@ -261,15 +223,14 @@ class JobFollower:
             raise BusbwError(problem.text, remedy=problem.remedy)
         code = status.exit_code(leader)
         if code == _TERMINATED and (message := self._deadline_message()):
-            self._print_error(message)
+            self._callbacks.print_error(message)
             return ExitCode.RANK_LOST
         if text := status.end_message(leader):
-            self._print_error(f"pod {leader.metadata.name} ended: {text}")
-        has_mpirun = self._kind == "mpijob"
-        if not has_mpirun:
+            self._callbacks.print_error(f"pod {leader.metadata.name} ended: {text}")
+        if not self._has_mpirun:
             self._wait_for_others()
         failed = [pod for pod in self._failed_pods() if not self._is_leader(pod)]
-        if not has_mpirun:  # mpirun has forwarded the output of the failed processes
+        if not self._has_mpirun:  # mpirun has forwarded the output of the failed processes
             self._report_failed(failed)
         if code is None:
             return ExitCode.RANK_LOST
@@ -285,7 +246,7 @@ class JobFollower:
                 return
             self._callbacks.on_status("waiting: the other processes are ending")
             self._callbacks.on_wait()
-            sleep(_TICK_S)
+            sleep(TICK_S)
             with suppress(RefusedError):
                 self._pods = self._list_pods()
 
@@ -293,14 +254,14 @@ class JobFollower:
         """Reports a leader pod that is not listed any more, or is silent on a lost node. Returns the exit code."""
         if self._canceled_at_s is not None:
             return ExitCode.RANK_LOST
-        if self._reader is not None:
+        if self._log.reader is not None:
             with suppress(BusbwError):
-                self._read_remaining_log(self._reader)
+                self._log.read_rest(self._log.reader)
         leader = self._seen_leader
-        name = leader.metadata.name if leader else f"of process 0 of {self._name}"
+        name = leader.metadata.name if leader else f"of process 0 of {self._workload.name}"
         end_message = status.end_message(leader) if leader else ""
         text = self._deadline_message() or reason or end_message or "it was deleted, or its node is lost"
-        self._print_error(f"the pod {name} was lost: {text}")
+        self._callbacks.print_error(f"the pod {name} was lost: {text}")
         return ExitCode.RANK_LOST
 
     def _deadline_message(self) -> str:
@@ -310,7 +271,7 @@ class JobFollower:
             events = self._client.get(objects.EventList, "events", *selector).items
         except BusbwError:
             return ""  # the lost pod is reported anyway
-        return status.deadline_message(events, self._name)
+        return status.deadline_message(events, self._workload.name)
 
     def _leader_pod(self) -> objects.Pod | None:
         leader = status.leader_pod(self._pods)
@@ -335,75 +296,29 @@ class JobFollower:
         if self._received and self._canceled_at_s is None:
             self._canceled_at_s = monotonic()
             self._callbacks.on_status(_CANCEL_STATUS)
-            self._delete()
+            self._workload.delete()
 
     def _on_call_tick(self, verb: str, elapsed_s: float) -> None:
         """Shows a status while a kubectl call is slow."""
         if self._received:
             self._callbacks.on_status(_CANCEL_STATUS)
         elif verb == "delete" and elapsed_s > _SLOW_DELETE_S:
-            self._callbacks.on_status(
-                f"waiting for the cluster to delete the {self._job_manifests.workload['kind']} {self._name}"
-            )
+            self._callbacks.on_status(f"waiting for the cluster to delete the {self._workload.title}")
         self._callbacks.on_wait()
-
-    def _read_remaining_log(self, reader: LogReader) -> None:
-        """Reads the unread part of the log after the connection ended or was lost."""
-        reader.disconnect()
-        reader.connect(follow=False)
-        end_s = monotonic() + _LOG_REST_LIMIT_S
-        while reader.is_connected and monotonic() < end_s and len(self._received) < 2:
-            self._forward_lines(reader.read_lines(_TICK_S))
-            self._callbacks.on_wait()
-        reader.disconnect()
-        if not reader.is_complete:
-            self._print_error(
-                f"the log of process 0 may be incomplete: {reader.error_text or 'the API server did not send it'}"
-            )
-
-    def _forward_lines(self, lines: Sequence[bytes]) -> None:
-        """Separates stdout and stderr, which a container's log mixes: lines of stderr begin with the program's name."""
-        if lines:
-            self._loss_detector.on_line()
-        for line in lines:
-            if self._callbacks.on_error and line.startswith((self._program + b": ", *_SEARCH_MESSAGES)):
-                self._callbacks.on_error(line, 0 if self._kind != "mpijob" else None)
-            else:
-                self._callbacks.on_line(line)
 
     def _report_failed(self, failed: Sequence[objects.Pod]) -> None:
         """Prints the end reason and the last log lines of failed processes."""
         for pod in failed[:_MAX_FAILED_SHOWN]:
             name = pod.metadata.name
             if text := status.end_message(pod):
-                self._print_error(f"pod {name} ended: {text}")
+                self._callbacks.print_error(f"pod {name} ended: {text}")
             result = self._client.run("logs", name, "-c", CONTAINER, f"--tail={_TAIL_LINES}")
             if result.code == 0 and self._callbacks.on_error:
                 for line in result.out.splitlines(keepends=True):
                     self._callbacks.on_error(line, status.index_of(pod))
         if len(failed) > _MAX_FAILED_SHOWN:
-            self._print_error(f"{len(failed) - _MAX_FAILED_SHOWN} more pods failed; use --keep to read their logs")
-
-    def _print_error(self, message: str) -> None:
-        if self._callbacks.on_error:
-            self._callbacks.on_error(f"busbw: {message}\n".encode(), None)
-
-    def _delete(self) -> None:
-        self._client.delete(self._kind, self._name)
-        self._is_deleted = True
-
-    def _delete_if_left(self) -> None:
-        """Deletes the job unless it was deleted before. Reports a failed deletion."""
-        if self._is_deleted:
-            return
-        try:
-            self._delete()
-        except BusbwError as error:
-            if not self._is_created:
-                return  # the error of its creation is reported instead
-            namespace = f" -n {self._target.namespace}" if self._target.namespace else ""
-            self._print_error(
-                f"{error.problem}; remove it by hand: kubectl{namespace} delete {self._kind} {self._name}"
+            self._callbacks.print_error(
+                f"{len(failed) - _MAX_FAILED_SHOWN} more pods failed; use --keep to read their logs"
             )
 
 

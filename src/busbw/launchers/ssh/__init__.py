@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from busbw.errors import BusbwError, ExitCode
 from busbw.launchers.job import processes
-from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.command_start import ExitStatus
 from busbw.launchers.job.hosts import HostSlots, in_url, process_count
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, process_variables
 from busbw.launchers.ssh import preflight, program_copy, scripts
@@ -173,10 +173,7 @@ def _with_lost_connection(host: str, status: ExitStatus, callbacks: LaunchCallba
     """Reports a broken connection, and replaces ssh's exit code by RANK_LOST. ssh may have printed the reason."""
     if status.code != SSH_FAILED or status.was_terminated:
         return status
-    if callbacks.on_error:
-        callbacks.on_error(
-            f"busbw: the connection to {host} was lost; its processes end once the host notices this\n".encode(), None
-        )
+    callbacks.print_error(f"the connection to {host} was lost; its processes end once the host notices this")
     return replace(status, code=ExitCode.RANK_LOST)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError
 from busbw.launchers.job import shell
-from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.command_start import ExitStatus
 from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.job.job import Command, LaunchCallbacks
 from busbw.launchers.job.processes import TerminationPolicy, run_all

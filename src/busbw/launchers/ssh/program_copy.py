@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.errors import UsageError
-from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.command_start import ExitStatus
 from busbw.launchers.job.job import Command, LaunchCallbacks
 from busbw.launchers.job.processes import TerminationPolicy
 from busbw.launchers.ssh import preflight, scripts

@@ -1,0 +1,26 @@
+#pragma once
+// Determines the address of process 0, and the identity that distinguishes the job from others on the same nodes.
+#include <optional>
+#include <string>
+
+#include "common/os/ancestors.hpp"
+#include "common/os/environment.hpp"
+#include "rendezvous/world/launcher_claim.hpp"
+#include "rendezvous/world/store_address.hpp"
+
+namespace busbw {
+
+inline constexpr const char* kRendezvousVariable = "BUSBW_RENDEZVOUS";
+
+/// Address of process 0, and the identity of the job.
+struct JobAddress {
+  StoreAddress store;
+  std::string identity;  // job_identity or daemon_identity; empty if unknown
+};
+
+/// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables. Throws UsageError if no address is
+/// known. `local_size`: number of processes on this node, or nothing if unknown.
+JobAddress find_job_address(Environment environment, const LauncherClaim& claim, std::optional<int> local_size,
+                            Ancestors (*ancestors)());
+
+}  // namespace busbw

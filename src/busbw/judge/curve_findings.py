@@ -1,0 +1,55 @@
+"""Findings on the curve of a series that need no yardstick: fit, half-bandwidth size, and dips, cliffs and steps."""
+
+from msgspec.structs import replace
+
+from busbw.judge.algorithm_changes import explain_by_algorithms
+from busbw.judge.series import Series, SeriesPoint
+from busbw.logs import Placement
+from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
+from busbw.units import bandwidth_gbps
+
+
+def analyze_curve(series: Series) -> dict[str, object]:
+    """Returns the fields `fit`, `half_bytes` and `features` of a verdict. Empty if they are unknown.
+
+    Fit and half-bandwidth size are those of the first point's placement.
+    """
+    factor = series.bus_factor
+    if factor is None or series.ranks == 1 or not series.points:
+        return {}
+    sweeps: dict[Placement, list[SeriesPoint]] = {}
+    for point in series.points:
+        sweeps.setdefault(point.placement, []).append(point)
+    features_by_placement = [
+        explain_by_algorithms(features(_times_by_size(sweep), factor), sweep) for sweep in sweeps.values()
+    ]
+    first_times = _times_by_size(next(iter(sweeps.values())))
+    first_curve = [(size_bytes, bandwidth_gbps(size_bytes, time_us, factor)) for size_bytes, time_us in first_times]
+    return {
+        "fit": fit(first_times, factor),
+        "half_bytes": half_bandwidth_bytes(first_curve),
+        "features": _merge_features(features_by_placement),
+    }
+
+
+def _times_by_size(sweep: list[SeriesPoint]) -> list[tuple[int, float]]:
+    return [(point.size_bytes, point.time_us) for point in sweep]
+
+
+def _merge_features(features_by_placement: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...]:
+    """Keeps the features that both placements have. Keeps dips of only one placement too, marked as disturbances."""
+    if len(features_by_placement) < 2:
+        return features_by_placement[0] if features_by_placement else ()
+    first, second = (
+        {feature.size_bytes: feature for feature in placement_features}
+        for placement_features in features_by_placement[:2]
+    )
+    confirmed = [
+        replace(first[size], evidence=f"{first[size].evidence}; in both placements") for size in first.keys() & second
+    ]
+    unconfirmed_dips = [
+        replace(feature, likely="in one placement only: a disturbance during the measurement")
+        for size, feature in {**first, **second}.items()
+        if size in first.keys() ^ second.keys() and feature.kind == "dip"
+    ]
+    return tuple(sorted([*confirmed, *unconfirmed_dips], key=lambda feature: feature.size_bytes))
