@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from busbw.errors import UsageError
 from busbw.logs import Placement, Refusal
 from busbw.readers.documents import nccl_tests_json, tolerant_json
 from busbw.readers.documents.json_rows import JsonRows
@@ -54,7 +53,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         yield from _read_rccl_tests(_decode_lines(source.lines()), source.name, claims)
         return
     rows = JsonRows(source)
-    document = _decode(rows.read_rest(), source.name)
+    document = tolerant_json.decode_part(rows.read_rest(), source.name)
     if isinstance(document, list):
         decoded_rows = ((line, value) for _, line, value in _decode_rows(rows, document, source.name))
         yield from _read_rccl_tests(decoded_rows, source.name, claims)
@@ -63,27 +62,17 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         others = list(chain.from_iterable(lists))
         yield from _read_ubx_bench(document, _decode_rows(rows, others, source.name), source.name, claims)
     elif isinstance(document, dict) and isinstance(document.get("results"), list):
-        decoded_rows = ((line, value) for _, line, value in _decode_rows(rows, document["results"], source.name))
-        yield from nccl_tests_json.stream(document, decoded_rows, source.name, claims)
+        yield from nccl_tests_json.stream(document, rows, source.name, claims)
     elif isinstance(document, dict) and tolerant_json.CUT in document and "version" in document:
         yield LogNote("the document ends before its first row; the run was killed")
     elif isinstance(document, dict):
         yield from _read_predecessor(document, source.name, claims)
 
 
-def _decode(text: bytes, name: str) -> Any:
-    try:
-        return tolerant_json.decode(text)
-    except tolerant_json.MalformedJsonError as error:
-        raise UsageError(
-            f"{name} is not valid JSON: {error}", remedy="pass the file unchanged, as the program wrote it"
-        ) from error
-
-
 def _decode_rows(rows: JsonRows, others: list[Any], name: str) -> Iterator[tuple[str, int, Any]]:
     """Yields the key, the line and the value of each row. `others`: elements of the list that are not containers."""
     for row in rows:
-        yield row.key, row.line, _decode(row.text, name)
+        yield row.key, row.line, tolerant_json.decode_part(row.text, name)
     for value in others:
         yield "", 1, value
 

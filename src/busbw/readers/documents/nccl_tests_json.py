@@ -12,7 +12,9 @@ import msgspec
 from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Refusal
 from busbw.readers.documents import tolerant_json
+from busbw.readers.documents.json_rows import JsonRow
 from busbw.readers.documents.table_builder import RowFields, TableBuilder
+from busbw.readers.documents.uniform_json_rows import parse_uniform_json_rows
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.headers import MAX_RANKS, TableFacts, library_text
@@ -21,6 +23,8 @@ from busbw.readers.tables.plausibility import implausible_figure_reason
 from busbw.records import StatsRecord
 
 MAX_VERSION = 3
+_BLOCK_BYTES = 1 << 16
+"""Length of the rows that are parsed together."""
 _COMPLETE_END_REASONS = ("completed", "wrong data", "slower than demanded")
 """End reasons of busbw runs that have all their rows."""
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
@@ -36,14 +40,12 @@ _TRAFFIC_FLAGS = {
 _POSITIVE_NUMBER = re.compile("0*[1-9][0-9]*")
 
 
-def stream(
-    document: dict[str, Any], rows: Iterable[tuple[int, Any]], source: str, claims: UserClaims
-) -> Iterator[Event]:
+def stream(document: dict[str, Any], rows: Iterable[JsonRow], source: str, claims: UserClaims) -> Iterator[Event]:
     """Yields the single table of the document.
 
     Args:
         document: The document without its rows.
-        rows: Line number and value of each row.
+        rows: The rows in order.
         source: Name of the log for errors.
         claims: Facts that the user states.
 
@@ -59,21 +61,57 @@ def stream(
     facts = _parse_facts(document)
     remaining_rows = iter(rows)
     first_rows = list(islice(remaining_rows, 1))
-    has_time = not (first_rows and _has_cpu_time(first_rows[0][1]))
+    has_time = not (first_rows and _has_cpu_time(tolerant_json.decode_part(first_rows[0].text, source)))
     tables = TableBuilder("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
     is_cut = tolerant_json.CUT in document or "end_time" not in document
     early_end_reason = _early_end_reason(document)
-    for line, row in chain(first_rows, remaining_rows):
-        if not isinstance(row, dict) or tolerant_json.CUT in row:
-            yield Refusal(line=line, text=str(row)[:300], reason="the row is cut: the run was killed while it wrote")
-            continue
-        fields = _make_row_fields(line, row)
-        if not fields.figure_texts:
-            yield Refusal(line=line, text=str(row)[:300], reason="the row has no figures")
-        for event in tables.add(fields):
+    for block in _blocks(chain(first_rows, remaining_rows)):
+        if uniform_rows := parse_uniform_json_rows(block, partial(_parse_row, source)):
+            events = tables.add_uniform_rows(uniform_rows, uniform_rows.row_fields(0).table_key)
+        else:
+            events = _add_single_rows(block, tables, source)
+        for event in events:
             yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
+    # Elements that are no containers are no rows.
+    for value in document["results"]:
+        yield _refuse_cut_row(1, value)
     for event in tables.end_table():
         yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
+
+
+def _blocks(rows: Iterable[JsonRow]) -> Iterator[list[JsonRow]]:
+    """Yields consecutive rows together. Rows with samples are long, so their number varies."""
+    block: list[JsonRow] = []
+    block_bytes = 0
+    for row in rows:
+        block.append(row)
+        block_bytes += len(row.text)
+        if block_bytes >= _BLOCK_BYTES:
+            yield block
+            block, block_bytes = [], 0
+    if block:
+        yield block
+
+
+def _add_single_rows(rows: Iterable[JsonRow], tables: TableBuilder, source: str) -> Iterator[Event]:
+    """Adds rows of any form to the table. Yields its events and refused rows."""
+    for row in rows:
+        value = tolerant_json.decode_part(row.text, source)
+        if not isinstance(value, dict) or tolerant_json.CUT in value:
+            yield _refuse_cut_row(row.line, value)
+            continue
+        fields = _make_row_fields(row.line, value)
+        if not fields.figure_texts:
+            yield Refusal(line=row.line, text=str(value)[:300], reason="the row has no figures")
+        yield from tables.add(fields)
+
+
+def _refuse_cut_row(line: int, value: Any) -> Refusal:
+    return Refusal(line=line, text=str(value)[:300], reason="the row is cut: the run was killed while it wrote")
+
+
+def _parse_row(source: str, row: JsonRow) -> RowFields:
+    return _make_row_fields(row.line, tolerant_json.decode_part(row.text, source))
 
 
 def _has_cpu_time(row: Any) -> bool:

@@ -3,7 +3,8 @@
 The figures stay text, so that they pass the same arithmetic checks as those of printed tables (inference.py).
 """
 
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,10 +13,11 @@ from busbw.logs import Figure, Placement, Refusal, Row, Table
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
 from busbw.readers.tables.headers import TableFacts
-from busbw.readers.tables.inference import TableInference
+from busbw.readers.tables.inference import Entry, TableInference
 from busbw.readers.tables.layouts import BOTH, PlacementText, RawRow
-from busbw.readers.tables.plain_rows import join_rows
+from busbw.readers.tables.plain_rows import PlainColumns, join_rows
 from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value
+from busbw.readers.tables.uniform_rows import UniformRows
 
 _MISSING = PlacementText("N/A", "N/A", "N/A", "N/A")
 
@@ -63,6 +65,21 @@ class RowFields(msgspec.Struct, kw_only=True, frozen=True, gc=False):
         return Refusal(line=self.line, text=self.format_text(placement)[:300], reason=reason)
 
 
+class UniformFields(UniformRows, frozen=True, gc=False):
+    """Uniform rows of a document. Their `lines` are indices among the rows of a chunk."""
+
+    source_lines: list[int]
+    """Line number of each row."""
+
+    @abstractmethod
+    def row_fields(self, position: int) -> RowFields:
+        """Parses one row on its own. It is needed if the row is refused, or decides about its table."""
+
+    def raw_row(self, index: int) -> RawRow:
+        """Returns one row in the form of the full parser."""
+        return _make_raw_row(self.lines[index], self.row_fields(index))
+
+
 class TableBuilder:
     """Combines rows into tables.
 
@@ -84,7 +101,8 @@ class TableBuilder:
         self._table_key: tuple[object, ...] | None = None
         self._inference: TableInference | None = None
         self._first_line = 0
-        self._rows: list[RowFields] = []
+        self._rows: list[RowFields | UniformFields] = []
+        """Rows of the next chunk. Uniform rows are repeated for each of them, so that an index finds the row."""
         facts.columns = facts.columns._replace(has_cpu_time=not has_time)
 
     def add(self, row: RowFields) -> Iterator[Event]:
@@ -97,15 +115,27 @@ class TableBuilder:
             row = _without_placements(row, reasons)
         if not row.figure_texts:
             return
-        if self._rows and self._rows[-1].is_continued_by(row):
-            self._rows[-1] = _join_placements(self._rows[-1], row)
+        last_row = self._rows[-1] if self._rows else None
+        if isinstance(last_row, RowFields) and last_row.is_continued_by(row):
+            self._rows[-1] = _join_placements(last_row, row)
             return
-        if row.table_key != self._table_key:
+        yield from self._begin_row(row.table_key, row.line)
+        self._rows.append(row)
+
+    def add_uniform_rows(self, rows: UniformFields, table_key: tuple[object, ...]) -> Iterator[Event]:
+        """Adds consecutive uniform rows, which share their `RowFields.table_key`. Yields finished chunks."""
+        yield from self._begin_row(table_key, rows.source_lines[0])
+        first_index, count = len(self._rows), len(rows.lines)
+        rows = msgspec.structs.replace(rows, lines=list(range(first_index, first_index + count)))
+        self._rows += [rows] * count
+
+    def _begin_row(self, table_key: tuple[object, ...], line: int) -> Iterator[Event]:
+        """Ends the current table or chunk if the next row does not belong to it."""
+        if table_key != self._table_key:
             yield from self.end_table()
-            self._table_key, self._first_line = row.table_key, row.line
+            self._table_key, self._first_line = table_key, line
         elif len(self._rows) >= CHUNK_ROWS:
             yield from self._yield_chunk(is_last=False)
-        self._rows.append(row)
 
     def end_table(self) -> Iterator[Event]:
         """Yields the rest of the current table."""
@@ -114,8 +144,8 @@ class TableBuilder:
         self._inference = None
 
     def _yield_chunk(self, *, is_last: bool) -> Iterator[Event]:
-        all_fields, self._rows = self._rows, []
-        first = all_fields[0]
+        all_rows, self._rows = self._rows, []
+        first = _fields_at(all_rows, 0)
         facts = self._facts
         if self._inference is None:
             facts.first_line = self._first_line
@@ -125,18 +155,18 @@ class TableBuilder:
             if first.ranks:
                 facts.claimed_gpus = first.ranks
                 facts.claimed_by = "the file"
-            has_placements = any(fields.figure_texts.keys() != {"unstated"} for fields in all_fields)
+            has_placements = any(
+                isinstance(row, UniformFields) or row.figure_texts.keys() != {"unstated"} for row in all_rows
+            )
             facts.columns = facts.columns._replace(placements=BOTH if has_placements else ("unstated",))
             self._inference = TableInference(facts, self._claims.collective, self._source)
         # The index takes the place of the line number, so that each result finds its `RowFields` again.
-        rows, refused = self._inference.infer_rows(
-            [_make_raw_row(index, fields) for index, fields in enumerate(all_fields)]
-        )
+        rows, refused = self._inference.infer_rows(list(_make_entries(all_rows)))
         for refusal in refused:
-            fields = all_fields[refusal.line]
+            fields = _fields_at(all_rows, refusal.line)
             yield fields.refuse(next(iter(fields.figure_texts)), refusal.reason)
         identity = self._inference.identity
-        rows_of_table = join_rows(rows, identity.collective, identity.ranks)
+        finished_rows = [_finish(row, all_rows) for row in rows]
         yield TableChunk(
             Table(
                 format=self._format,
@@ -149,7 +179,7 @@ class TableBuilder:
                 ranks=identity.ranks,
                 rank_list=tuple(facts.ranks),
                 settings=facts.settings,
-                rows=tuple(_with_extra_fields(row, all_fields[row.line]) for row in rows_of_table),
+                rows=join_rows(finished_rows, identity.collective, identity.ranks),
                 claimed_average_busbw_gbps=float(facts.average) if facts.average else None,
                 claimed_out_of_bounds=facts.out_of_bounds,
                 warnings=tuple(facts.warnings) + tuple(self._inference.closing_warnings() if is_last else ()),
@@ -210,6 +240,32 @@ def _make_raw_row(index: int, fields: RowFields) -> RawRow:
         timestamp=None,
         group=fields.group,
     )
+
+
+def _fields_at(rows: Sequence[RowFields | UniformFields], index: int) -> RowFields:
+    row = rows[index]
+    return row if isinstance(row, RowFields) else row.row_fields(index - row.lines[0])
+
+
+def _line_at(rows: Sequence[RowFields | UniformFields], index: int) -> int:
+    row = rows[index]
+    return row.line if isinstance(row, RowFields) else row.source_lines[index - row.lines[0]]
+
+
+def _make_entries(rows: Sequence[RowFields | UniformFields]) -> Iterator[Entry]:
+    """Yields the rows for their inference."""
+    for index, row in enumerate(rows):
+        if isinstance(row, RowFields):
+            yield _make_raw_row(index, row)
+        elif index == row.lines[0]:
+            yield row
+
+
+def _finish(row: Row | PlainColumns, all_rows: Sequence[RowFields | UniformFields]) -> Row | PlainColumns:
+    """Adds what inference does not need to a row, or to several, that inference returned."""
+    if isinstance(row, PlainColumns):
+        return msgspec.structs.replace(row, lines=[_line_at(all_rows, index) for index in row.lines])
+    return _with_extra_fields(row, _fields_at(all_rows, row.line))
 
 
 def _with_extra_fields(row: Row, fields: RowFields) -> Row:

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from busbw.errors import UsageError
+
 CUT = "\0cut"
 """Key of unfinished objects. Its value is true."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.DOTALL)
@@ -29,6 +31,20 @@ def decode(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _Parser(data.decode("utf-8", errors="replace")).parse()
+
+
+def decode_part(data: bytes, name: str) -> Any:
+    """Returns the value of a part of a document. `name`: name of the log for errors.
+
+    Raises:
+        UsageError: The text is invalid even for the tolerant parser.
+    """
+    try:
+        return decode(data)
+    except MalformedJsonError as error:
+        raise UsageError(
+            f"{name} is not valid JSON: {error}", remedy="pass the file unchanged, as the program wrote it"
+        ) from error
 
 
 class _Parser:

@@ -301,7 +301,7 @@ def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
     return [entry.raw_row(index) if isinstance(entry, UniformRows) else entry for entry, index in selected]
 
 
-def _busbw_texts(entry: Entry) -> tuple[str, ...]:
+def _busbw_texts(entry: Entry) -> Sequence[str]:
     """Returns the printed busbw out of place of each row."""
     if isinstance(entry, UniformRows):
         return entry.busbw_texts

@@ -70,7 +70,7 @@ class RowBuilder:
         busbws_by_row = zip(rows.out_of_place.figures.busbws_gbps, rows.in_place.figures.busbws_gbps, strict=True)
         for busbw in chain.from_iterable(busbws_by_row):
             self.busbw_sum += busbw  # unlike sum(), it rounds as for single rows
-        self.busbw_half_steps += 0.01 * len(rows.lines)  # two figures with a half step of 0.005
+        self.busbw_half_steps += 2 * rows.in_place.bandwidth_half_step_gbps * len(rows.lines)
         self.busbw_count += 2 * len(rows.lines)
         return rows.columns(self._next_cycles(rows) if self._may_have_passes else [0] * len(rows.lines))
 

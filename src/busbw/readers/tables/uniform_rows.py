@@ -1,11 +1,12 @@
-"""Fast parser for uniform rows: both placements checked and right, bandwidths with two decimals.
+"""Fast parser for uniform rows: both placements checked and right, figures with the same decimals.
 
-This is the most frequent form. The parser reads consecutive rows at once and accepts them only if the figures of all
-rows agree within their rounding, by bounds that are stricter than those of arithmetic.py. The full parser (layouts.py)
-handles all other rows. Both give equal results.
+This is the most frequent form. The parser reads consecutive rows at once. inference.py accepts them only if the figures
+of all rows agree within their rounding, by bounds that are stricter than those of arithmetic.py. The full parser
+(layouts.py) handles all other rows. Both give equal results. documents/uniform_json_rows.py has the parser for JSON.
 """
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -38,6 +39,7 @@ class UniformFigures(Struct, frozen=True, gc=False):
 
     figures: FigureColumns
     time_half_steps_us: list[float]
+    bandwidth_half_step_gbps: float
 
     def agrees(self, sizes_bytes: Sequence[int], factor: float | None) -> bool:
         """True if the bandwidths of all rows agree with the sizes and the times.
@@ -46,7 +48,7 @@ class UniformFigures(Struct, frozen=True, gc=False):
             sizes_bytes: Sizes of the rows.
             factor: busbw / algbw of the table. None if unknown: busbw is not checked.
         """
-        figures = self.figures
+        figures, bandwidth_half_step_gbps = self.figures, self.bandwidth_half_step_gbps
         for size_bytes, time_us, half_step_us, algbw_gbps, busbw_gbps in zip(
             sizes_bytes,
             figures.times_us,
@@ -60,11 +62,11 @@ class UniformFigures(Struct, frozen=True, gc=False):
             rate_gbps = size_bytes / (time_us * 1e3)
             # Effect of the rounded time on the rate: the smaller of those upwards and downwards.
             slack_gbps = rate_gbps * half_step_us / (time_us + half_step_us)
-            if abs(algbw_gbps - rate_gbps) > _BANDWIDTH_HALF_STEP_GBPS + slack_gbps:
+            if abs(algbw_gbps - rate_gbps) > bandwidth_half_step_gbps + slack_gbps:
                 return False
             if factor is not None and (
-                abs(busbw_gbps - factor * rate_gbps) > _BANDWIDTH_HALF_STEP_GBPS + factor * slack_gbps
-                or abs(busbw_gbps - factor * algbw_gbps) > (1 + factor) * _BANDWIDTH_HALF_STEP_GBPS
+                abs(busbw_gbps - factor * rate_gbps) > bandwidth_half_step_gbps + factor * slack_gbps
+                or abs(busbw_gbps - factor * algbw_gbps) > (1 + factor) * bandwidth_half_step_gbps
             ):
                 return False
         return True
@@ -74,10 +76,6 @@ class UniformRows(Struct, frozen=True, gc=False):
     """Consecutive uniform rows, before inference.py has determined the facts of their table."""
 
     lines: list[int]
-    texts: list[str]
-    """Each line without its wrapper."""
-    prefix: str
-    """Beginning of each text that is no part of the row."""
     sizes_bytes: list[int]
     counts: list[int]
     dtypes: list[str]
@@ -85,7 +83,7 @@ class UniformRows(Struct, frozen=True, gc=False):
     roots: list[int | None]
     out_of_place: UniformFigures
     in_place: UniformFigures
-    busbw_texts: tuple[str, ...]
+    busbw_texts: Sequence[str]
     """Printed busbw out of place."""
 
     def agrees(self, factor: float | None) -> bool:
@@ -109,15 +107,37 @@ class UniformRows(Struct, frozen=True, gc=False):
     def halves(self) -> "list[UniformRows]":
         """Returns the first and the second half of the rows."""
         middle = len(self.lines) // 2
-        parts = slice(middle), slice(middle, None)
-        first, second = (parse_uniform_rows(self.lines[part], self.texts[part], self.prefix) for part in parts)
+        first, second = (self._parse_part(part) for part in (slice(middle), slice(middle, None)))
         # Each row is uniform, so both halves parse.
         assert first is not None
         assert second is not None
         return [first, second]
 
+    @abstractmethod
+    def _parse_part(self, part: slice) -> "UniformRows | None":
+        """Parses some of the rows again."""
+
+    @abstractmethod
     def raw_row(self, index: int) -> RawRow:
         """Returns one row in the form of the full parser."""
+
+    def raw_rows(self) -> list[RawRow]:
+        """Returns all rows in the form of the full parser."""
+        return list(map(self.raw_row, range(len(self.lines))))
+
+
+class _PrintedRows(UniformRows, frozen=True, gc=False):
+    """Uniform rows of a text."""
+
+    texts: list[str]
+    """Each line without its wrapper."""
+    prefix: str
+    """Beginning of each text that is no part of the row."""
+
+    def _parse_part(self, part: slice) -> UniformRows | None:
+        return parse_uniform_rows(self.lines[part], self.texts[part], self.prefix)
+
+    def raw_row(self, index: int) -> RawRow:
         text = self.texts[index]
         words = text[len(self.prefix) :].split()
         return RawRow(
@@ -131,10 +151,6 @@ class UniformRows(Struct, frozen=True, gc=False):
             (_split_placement(words[5:9]), _split_placement(words[9:13])),
             timestamp=None,
         )
-
-    def raw_rows(self) -> list[RawRow]:
-        """Returns all rows in the form of the full parser."""
-        return list(map(self.raw_row, range(len(self.lines))))
 
 
 def _split_placement(words: list[str]) -> PlacementText:
@@ -154,10 +170,8 @@ def parse_uniform_rows(lines: list[int], texts: list[str], prefix: str) -> Unifo
     if len(rows) != len(texts):
         return None
     sizes, counts, dtypes, redops, roots, *placements = zip(*rows, strict=True)
-    return UniformRows(
+    return _PrintedRows(
         lines,
-        texts,
-        prefix,
         list(map(int, sizes)),
         list(map(int, counts)),
         [DTYPES[dtype] for dtype in dtypes],
@@ -166,6 +180,8 @@ def parse_uniform_rows(lines: list[int], texts: list[str], prefix: str) -> Unifo
         _make_placement(*placements[:4]),
         _make_placement(*placements[4:]),
         placements[3],
+        texts,
+        prefix,
     )
 
 
@@ -173,4 +189,5 @@ def _make_placement(
     times: Iterable[str], decimals: Iterable[str], algbws: Iterable[str], busbws: Iterable[str]
 ) -> UniformFigures:
     figures = FigureColumns(list(map(float, times)), list(map(float, algbws)), list(map(float, busbws)))
-    return UniformFigures(figures, [_TIME_HALF_STEPS_US[len(text)] for text in decimals])
+    half_steps_us = [_TIME_HALF_STEPS_US[len(text)] for text in decimals]
+    return UniformFigures(figures, half_steps_us, _BANDWIDTH_HALF_STEP_GBPS)
