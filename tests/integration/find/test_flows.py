@@ -184,7 +184,12 @@ def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, program
         assert [flow.keys() for flow in answer["flows"]] == [{"error"}, {"times_us"}, {"error"}, {"times_us"}]
         assert [(gpu["node"], gpu["gpu"]) for gpu in answer["lost"]] == [(NODE, 2), (NODE, 3)]
         assert all("ranks 2 to 3 (process 1, pid" in gpu["error"] for gpu in answer["lost"])
-    second.running.process.kill()
+    reason = answer["lost"][0]["error"]
+    if sent == signal.SIGSTOP:
+        os.kill(second.running.pid, signal.SIGCONT)
+        finished = second.running.finish()
+        assert (finished.code, f"{reason}, and the job continues without it" in finished.stderr) == (4, True)
+        assert "process 0" not in finished.stderr
     first.say({"ask": "end"})
     assert [one.running.finish().code for one in (first, third)] == [0, 0]
 
@@ -206,7 +211,9 @@ def test_a_process_that_is_lost_before_its_rank_is_connected(
     assert reason in answer["lost"][0]["error"]
     expect_times(first.ask(measurement(1, (0, 2), (2, 0))), 1, 2)
     first.say({"ask": "end"})
-    assert [one.running.finish().code for one in (first, second, third)] == [0, code, 0]
+    assert [one.running.finish().code for one in (first, third)] == [0, 0]
+    left_out = second.running.finish()
+    assert (left_out.code, "the job continues without it" in left_out.stderr) == (code, fault == "hang")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
