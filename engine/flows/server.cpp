@@ -129,12 +129,13 @@ class FlowServer {
     }
     return {Instruction::Kind::wait};
   }
-  /// Throws EnvironmentError if a rank could not connect and no further loss explains the problem. `problems`: the
-  /// reason of each rank, or an empty string.
-  void finish_connection(const std::vector<std::string>& problems) const {
+  /// Throws EnvironmentError if a rank could not connect and no further loss explains the problem. The message is a
+  /// cause, if a rank has one, because the ranks that only waited for others know less. `problems`: that of each rank.
+  void finish_connection(std::vector<ConnectionProblem> problems) const {
     if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to connect again
-    for (const std::string& problem : problems)
-      if (!problem.empty()) throw EnvironmentError(problem);
+    std::erase_if(problems, [](const ConnectionProblem& problem) { return problem.reason.empty(); });
+    if (problems.empty()) return;
+    throw EnvironmentError(std::ranges::min_element(problems, {}, &ConnectionProblem::follows_from_peer)->reason);
   }
   /// Decides from the failures of a round which rounds follow. After the last round, answers the request with the times
   /// of the receivers. `failed_peers`: the peers that each rank has given up.
