@@ -50,6 +50,15 @@ struct Limitation {
   std::string remedy;  // "use 2.24 or later"
 };
 
+/// Reason why a rank could not connect to the others; see Communicator::reconnect.
+struct ConnectionProblem {
+  std::string reason = {};  // empty if it connected
+  /// True if the rank only noticed that another one failed or did not answer, so another rank may know the cause.
+  bool follows_from_peer = false;
+
+  static auto members(auto& self) { return std::tie(self.reason, self.follows_from_peer); }
+};
+
 /// One send or one receive of Communicator::exchange.
 struct Transfer {
   int peer = 0;
@@ -163,8 +172,8 @@ class Communicator {
   /// Connects the ranks of a communicator for flows, and connects them again after a rank was lost or a peer was given
   /// up. All ranks of `living` call it, and `exchange` then works between them, except with `failed_peers`: those that
   /// this rank cannot connect to. Ranks keep their numbers. `living`: ranks of this communicator, in their order.
-  /// Returns the reason if that fails, otherwise an empty string. Does nothing if ranks need no connections.
-  virtual std::string reconnect(Team& /*living*/) { return {}; }
+  /// Returns the problem if that fails, otherwise one without a reason. Does nothing if ranks need no connections.
+  virtual ConnectionProblem reconnect(Team& /*living*/) { return {}; }
   /// Why ranks cannot write into each other's receive buffers with `put`. Nothing if they can.
   virtual std::optional<PutObstacle> put_obstacle() const {
     return PutObstacle{

@@ -86,7 +86,7 @@ class ObservingCommunicator : public Communicator {
   }
   bool give_up_peers_after(double limit_s) override { return inner_.give_up_peers_after(limit_s); }
   std::vector<std::pair<int, std::string>> failed_peers() const override { return inner_.failed_peers(); }
-  std::string reconnect(Team& living) override { return inner_.reconnect(living); }
+  ConnectionProblem reconnect(Team& living) override { return inner_.reconnect(living); }
   void compute_matrix_square(float* product, const float* matrix, std::size_t order) override {
     inner_.compute_matrix_square(product, matrix, order);
   }

@@ -36,6 +36,16 @@ constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 28;
 /// Peers that one rank has given up, with the reasons (Communicator::failed_peers).
 using FailedPeers = std::vector<std::pair<int, std::string>>;
 
+/// Returns the failed pairs and their reasons. `failed_peers`: those of each rank. The lower rank's reason counts,
+/// because over sockets it knows the details.
+FailedPairs pairs_of(const std::vector<FailedPeers>& failed_peers) {
+  FailedPairs pairs;
+  for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)
+    for (const auto& [peer, reason] : failed_peers[rank])
+      pairs.emplace(pair_of({static_cast<int>(rank), peer}), reason);
+  return pairs;
+}
+
 using LostRanks = std::map<int, Loss>;
 
 /// Color of the ranks that are not lost, for Team::split. It is not 0, because a gathered value of a lost rank is the
@@ -129,21 +139,21 @@ class FlowServer {
     }
     return {Instruction::Kind::wait};
   }
-  /// Throws EnvironmentError if a rank could not connect and no further loss explains the problem. `problems`: the
-  /// reason of each rank, or an empty string.
-  void finish_connection(const std::vector<std::string>& problems) const {
+  /// Throws EnvironmentError if a rank could not connect and no further loss explains the problem. The message is a
+  /// cause, if a rank has one, because the ranks that only waited for others know less. `problems`: that of each rank.
+  /// `unreachable`: the peers that each rank could not reach. Their flows are left out of all rounds, because each
+  /// failure in a round would cost a further connection of all ranks.
+  void finish_connection(std::vector<ConnectionProblem> problems, const std::vector<FailedPeers>& unreachable) {
+    failed_pairs_.merge(pairs_of(unreachable));
     if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to connect again
-    for (const std::string& problem : problems)
-      if (!problem.empty()) throw EnvironmentError(problem);
+    std::erase_if(problems, [](const ConnectionProblem& problem) { return problem.reason.empty(); });
+    if (problems.empty()) return;
+    throw EnvironmentError(std::ranges::min_element(problems, {}, &ConnectionProblem::follows_from_peer)->reason);
   }
   /// Decides from the failures of a round which rounds follow. After the last round, answers the request with the times
   /// of the receivers. `failed_peers`: the peers that each rank has given up.
   void finish_round(const std::vector<RankReport>& reports, const std::vector<FailedPeers>& failed_peers) {
-    FailedPairs reported;
-    for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)
-      for (const auto& [peer, reason] : failed_peers[rank])
-        reported.emplace(pair_of({static_cast<int>(rank), peer}), reason);
-    const FailedPairs failures = rounds_.failures_of_round(reported);
+    const FailedPairs failures = rounds_.failures_of_round(pairs_of(failed_peers));
     needs_connection_ = !failures.empty();
     const LostRanks lost = job_.lost_ranks();
     const auto has_failed = [&](const Flow& flow) { return !failure_of(flow, lost).empty(); };
@@ -288,7 +298,8 @@ void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowSe
         world.enter(Phase::initialisation);
         const auto living = world.split(kLivingColor);
         const auto problems = gather_values(world, communicator.reconnect(*living));
-        if (server) server->finish_connection(problems);
+        const auto unreachable = gather_values(world, communicator.failed_peers());
+        if (server) server->finish_connection(problems, unreachable);
         continue;
       }
       const std::vector<RankReport> reports = runner.measure(instruction);

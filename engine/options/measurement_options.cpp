@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "collectives/one_sided.hpp"
 #include "common/support/error.hpp"
 #include "common/values/quantity.hpp"
@@ -41,7 +44,8 @@ void read_stopping_rule(const FlagValues& flags, RunSettings& settings) {
 void read_measurement(const FlagValues& flags, Options& options) {
   RunSettings& settings = options.settings;
   settings.iterations = flags.integer("--iters", 20, 1);
-  settings.warmup_iterations = flags.integer("--warmup_iters", 1, 0);
+  // The length of an untimed iteration decides how the timed ones are measured, so -w 0 means 1.
+  settings.warmup_iterations = static_cast<int>(std::max<std::int64_t>(1, flags.integer("--warmup_iters", 1, 0)));
   settings.aggregated_iterations = flags.integer("--agg_iters", 1, 1);
   settings.run_cycles = flags.integer("--run_cycles", 1, 0);
   settings.check_iterations = flags.integer("--check", 1, 0);

@@ -95,9 +95,9 @@ std::unique_ptr<Sink> make_comm_ops_text(const CommOpsSettings& settings, int de
 }
 
 /// Error for a replay: the buffers of the largest operation do not fit into the free memory.
-UsageError replay_memory_error(const MatchedCalls& calls, int ranks, const std::string& free_text) {
+EnvironmentError replay_memory_error(const MatchedCalls& calls, int ranks, const std::string& free_text) {
   const SliceBytes bytes = slice_bytes(calls);
-  return UsageError(fmt::format(
+  return EnvironmentError(fmt::format(
       "{}: {}: 2 buffers of {} for each of {} ranks do not fit into {} of free memory; use fewer ranks on this machine",
       printable_value(calls.program().file),
       operation_text(calls.program(), bytes.largest_call_rank, bytes.largest_call_operation),

@@ -56,7 +56,7 @@ struct RunSettings {
   std::uint64_t step_bytes = 0;            // -i
   std::uint64_t step_factor = 1;           // -f; 1 means steps of step_bytes
   std::vector<std::uint64_t> sizes_bytes;  // --sizes; empty if absent
-  int warmup_iterations = 1;  // -w
+  int warmup_iterations = 1;  // -w, at least 1 except in comm_ops
   int iterations = 20;  // -n
   int aggregated_iterations = 1;  // -m: operations per iteration
   int run_cycles = 1;  // -N; 0: endless

@@ -23,6 +23,14 @@ def test_blocking(programs: Programs, blocking: int, line: str | None) -> None:
     assert [found for found in comments(table) if "Blocking" in found] == ([line] if line else [])
 
 
+@pytest.mark.parametrize(("asked", "run"), [(0, 1), (1, 1), (3, 3)])
+def test_warmup_iterations_that_ran_are_shown_and_recorded(programs: Programs, asked: int, run: int) -> None:
+    arguments = ["-t", 2, "-b", 8, "-e", 8, "-w", asked, "--records", "out.jsonl"]
+    assert f" warmup iters: {run} iters: " in passed(programs.run("all_reduce", *arguments))
+    (header,) = of_kind(read_records(programs.folder / "out.jsonl"), "run")
+    assert header["settings"]["warmup_iterations"] == run
+
+
 @pytest.mark.parametrize("average", range(4))
 def test_average_over_ranks(programs: Programs, average: int) -> None:
     arguments = ["-t", 3, "-b", 8, "-e", "2M", "-f", 512, "-a", average, "-m", 2, "--records", "out.jsonl"]

@@ -1,8 +1,6 @@
 // Loops over runs, iterations and graph launches, with the waits of -z.
 #include "measure/sampling/iteration_runner.hpp"
 
-#include <algorithm>
-
 #include "measure/clock.hpp"
 
 namespace busbw {
@@ -27,7 +25,7 @@ constexpr std::size_t kProgressStride = 256;
 bool IterationRunner::has_untimed_barriers() const { return settings_.blocking == kBarrierAfterIteration; }
 
 double IterationRunner::warm_up() {
-  const int count = std::max(1, settings_.warmup_iterations);
+  const int count = settings_.warmup_iterations;
   const double start_s = monotonic_s();
   for (int number = 0; number < count; ++number) {
     world_.enter(Phase::warmup);

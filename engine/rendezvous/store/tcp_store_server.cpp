@@ -195,6 +195,19 @@ void TcpStoreServer::broadcast_failure() {
   }
 }
 
+/// Sends a lost process the reason of its loss, and then closes its connections: it may only have been silent, and must
+/// not continue.
+void TcpStoreServer::expel(int process, const Loss& loss) {
+  const Failure failure{ExitCode::rank_lost, loss.reason + ", and the job continues without it"};
+  for (const std::uint64_t id : connections_of(process)) {
+    Connection& connection = connections_[id];
+    if (std::exchange(connection.closes_when_sent, true)) continue;  // a stopped process does not read yet
+    connection.knows_failure = true;
+    state_.drop_client(id);
+    send(id, FrameKind::failure, packed(failure));
+  }
+}
+
 void TcpStoreServer::read(std::uint64_t id) {
   for (;;) {
     const auto entry = connections_.find(id);
@@ -256,8 +269,7 @@ void TcpStoreServer::report_closed_connections() {
 void TcpStoreServer::handle_lost_processes() {
   if (tracker_.failure()) return wake();  // handle_events() then broadcasts the failure
   for (const auto& [process, loss] : tracker_.lost_processes()) {
-    // A process that was only silent must not continue.
-    for (const std::uint64_t id : connections_of(process)) close(id);
+    expel(process, loss);
     for (const StoreReply& reply :
          state_.lose_members(process * settings_.ranks_per_process, settings_.ranks_per_process))
       send_reply(reply);
@@ -268,6 +280,7 @@ void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> b
   MessageReader reader(body);
   const auto kind = reader.take<FrameKind>();
   Connection& connection = connections_[id];
+  if (connection.closes_when_sent) return;  // the client is rejected, or its process is lost
   if (!connection.is_authenticated) return handle_handshake_frame(id, kind, body.subspan(1));
   switch (kind) {
     case FrameKind::request:
@@ -285,11 +298,14 @@ void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> b
       tracker_.mark_left(connection.process);
       broadcast_failure();  // before the answer, because the client receives nothing after the answer
       return send(id, FrameKind::leave, {});
-    case FrameKind::withdraw:
+    case FrameKind::withdraw: {
       if (!connection.is_control) throw BrokenMessage();
-      tracker_.mark_withdrawn(connection.process, reader.take_text());
+      const int process = connection.process;
+      tracker_.mark_withdrawn(process, reader.take_text());
       send(id, FrameKind::leave, {});
+      for (const std::uint64_t withdrawn_id : connections_of(process)) close(withdrawn_id);
       return handle_lost_processes();
+    }
     default: throw BrokenMessage();
   }
 }

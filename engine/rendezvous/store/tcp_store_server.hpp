@@ -69,7 +69,7 @@ class TcpStoreServer {
     bool is_control = false;  // see ClientInfo
     int process = 0;
     bool knows_failure = false;     // the failure was sent to this client
-    bool closes_when_sent = false;  // close when `output` is sent, because the client is rejected
+    bool closes_when_sent = false;  // close when `output` is sent: the client is rejected, or its process is lost
     bool watches_writable = false;  // epoll reports when the connection is writable
   };
   struct ClosedConnection {
@@ -100,6 +100,7 @@ class TcpStoreServer {
   void send_reply(const StoreReply& reply);
   void send(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void broadcast_failure();
+  void expel(int process, const Loss& loss);
   void wake() noexcept;
   void set_watches_writable(Connection& connection, std::uint64_t id, bool watches_writable);
 

@@ -34,7 +34,7 @@ const std::vector<FlagEffect>& effects() {
       {"", "--sizes", "1K,3000,7M",
        [](const Options& o) { return o.settings.sizes_bytes == std::vector<std::uint64_t>{1024, 3000, 7 * kMiB}; }},
       {"-n", "--iters", "7", [](const Options& o) { return o.settings.iterations == 7; }},
-      {"-w", "--warmup_iters", "0", [](const Options& o) { return o.settings.warmup_iterations == 0; }},
+      {"-w", "--warmup_iters", "3", [](const Options& o) { return o.settings.warmup_iterations == 3; }},
       {"-m", "--agg_iters", "3", [](const Options& o) { return o.settings.aggregated_iterations == 3; }},
       {"-N", "--run_cycles", "0", [](const Options& o) { return o.settings.run_cycles == 0; }},
       {"-p", "--parallel_init", "1", [](const Options& o) { return o.settings.parallel_init; }},
@@ -135,6 +135,10 @@ TEST_CASE("options: defaults are nccl-tests 2.19.6's") {
   CHECK_FALSE(options.min_busbw_bytes_per_s);
   CHECK_FALSE(options.collective_settings.ping_pong);
   CHECK(std::get<DistanceSpread>(options.collective_settings.alltoallv.pattern).spread == 1);
+}
+
+TEST_CASE("options: -w 0 is one untimed iteration, because its length decides how the others are timed") {
+  CHECK(options_of("-w 0").settings.warmup_iterations == 1);
 }
 
 TEST_CASE("options: the whole command line is kept") {

@@ -184,7 +184,12 @@ def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, program
         assert [flow.keys() for flow in answer["flows"]] == [{"error"}, {"times_us"}, {"error"}, {"times_us"}]
         assert [(gpu["node"], gpu["gpu"]) for gpu in answer["lost"]] == [(NODE, 2), (NODE, 3)]
         assert all("ranks 2 to 3 (process 1, pid" in gpu["error"] for gpu in answer["lost"])
-    second.running.process.kill()
+    reason = answer["lost"][0]["error"]
+    if sent == signal.SIGSTOP:
+        os.kill(second.running.pid, signal.SIGCONT)
+        finished = second.running.finish()
+        assert (finished.code, f"{reason}, and the job continues without it" in finished.stderr) == (4, True)
+        assert "process 0" not in finished.stderr
     first.say({"ask": "end"})
     assert [one.running.finish().code for one in (first, third)] == [0, 0]
 
@@ -206,7 +211,9 @@ def test_a_process_that_is_lost_before_its_rank_is_connected(
     assert reason in answer["lost"][0]["error"]
     expect_times(first.ask(measurement(1, (0, 2), (2, 0))), 1, 2)
     first.say({"ask": "end"})
-    assert [one.running.finish().code for one in (first, second, third)] == [0, code, 0]
+    assert [one.running.finish().code for one in (first, third)] == [0, 0]
+    left_out = second.running.finish()
+    assert (left_out.code, "the job continues without it" in left_out.stderr) == (code, fault == "hang")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
@@ -300,6 +307,24 @@ def test_a_process_that_cannot_start_is_lost_with_its_reason(programs: Programs)
     expect_times(first.ask(measurement(1, (0, 2), (2, 0))), 1, 2)
     first.say({"ask": "end"})
     assert [one.running.finish().code for one in (first, second, third)] == [0, 0, 0]
+
+
+def test_pairs_that_cannot_connect_are_left_out_without_connecting_all_ranks_again(programs: Programs) -> None:
+    """Rank 0 reaches no other rank. A rank listens once for each connection of all ranks."""
+    compile_fake("find/refused_connections.c", programs.folder / "refused.so")
+    preload = {"LD_PRELOAD": str(programs.folder / "refused.so"), "LISTEN_LOG": str(programs.folder / "listens")}
+    no_changes: dict[str, str] = {}
+    environment = {0: {**preload, "REFUSES": "1"}, 1: no_changes, 2: no_changes, 3: preload}
+    job = launched(programs, size=4, environment=environment)
+    (programs.folder / "listens").write_text("")
+    assert job[0].ask({"ask": "cluster"}).get("lost", []) == []
+    for number, peer in ((1, 1), (2, 2), (3, 3)):
+        first, second, third = job[0].ask(measurement(number, (0, peer), (peer, 0), (1, 2)))["flows"]
+        assert (second["error"], third.keys()) == (first["error"], {"times_us"})
+        assert f"cannot reach rank {peer} on host {NODE} over TCP: 127.0.0.1:" in first["error"]
+    job[0].say({"ask": "end"})
+    assert [one.running.finish().code for one in job] == [0] * 4
+    assert (programs.folder / "listens").read_text() == "rank 3\n"
 
 
 def test_ctrl_c_in_a_process_that_opens_the_backend_ends_the_job(programs: Programs) -> None:

@@ -13,6 +13,8 @@ from busbw.cli.main import main
 from ..programs import PRETENDED_ENGINE, PRETENDED_NCCL, Programs
 from .test_flows import NODE, Conversation, expect_times, launched, measurement
 
+SYSTEM_ERROR, REMOTE_ERROR = 2, 6
+"""Values of ncclResult_t."""
 LIMIT_S = 4
 """-T. A flow that does not end is left out after 0.3 of it."""
 
@@ -32,6 +34,7 @@ def start(
     deaths: dict[int, str] | None = None,
     links: str = "",
     gpu_errors: dict[int, str] | None = None,
+    states: dict[int, int] | None = None,
 ) -> list[Conversation]:
     """Starts a job with one rank in each process.
 
@@ -39,6 +42,7 @@ def start(
         deaths: Call in which each of these processes kills itself (bench/programs/fake_peers.hpp).
         links: Links over which no operation ends.
         gpu_errors: Call in which the GPU of each of these processes fails.
+        states: Asynchronous error of each communicator of these processes (ncclResult_t).
     """
     variables = {**fakes(programs, size), "BUSBW_PRETENDED_DEAD_LINKS": links}
     environment = {
@@ -46,6 +50,7 @@ def start(
         | {"BUSBW_LOCAL_RANK": str(process), "BUSBW_LOCAL_SIZE": str(size)}
         | ({"BUSBW_PRETENDED_DEATH": deaths[process]} if deaths and process in deaths else {})
         | ({"BUSBW_PRETENDED_GPU_ERROR": gpu_errors[process]} if gpu_errors and process in gpu_errors else {})
+        | ({"BUSBW_PRETENDED_STATE": str(states[process])} if states and process in states else {})
         for process in range(size)
     }
     return launched(programs, "-T", LIMIT_S, size=size, environment=environment, engine=PRETENDED_ENGINE)
@@ -155,6 +160,14 @@ def test_a_gpu_of_process_0_that_fails_ends_the_job(pretended: Programs) -> None
     job = start(pretended, 2, gpu_errors={0: "operation 1"})
     assert "rank 0 on GPU 0000:00:00: waiting for the GPU" in job[0].ask(measurement(1, (0, 1)))["error"]
     assert [one.running.finish().code for one in job] == [3, 3]
+
+
+@pytest.mark.parametrize("others", [{0: REMOTE_ERROR, 1: REMOTE_ERROR, 3: SYSTEM_ERROR}, {}], ids=["told", "waiting"])
+def test_ranks_that_cannot_join_end_with_the_cause(others: dict[int, int], pretended: Programs) -> None:
+    """The others only notice that rank 2 ended the communicator, or wait for it until the limit."""
+    job = start(pretended, 4, states={**others, 2: SYSTEM_ERROR})
+    assert "rank 2 on GPU 0000:00:02: ncclCommInitRank failed" in job[0].answer()["error"]
+    assert [one.running.finish().code for one in job] == [3] * 4
 
 
 @pytest.mark.parametrize(

@@ -340,6 +340,12 @@ def test_an_invalid_program_is_refused_with_its_place(case: str, programs: Progr
     assert finished.sentence().startswith("busbw-engine: program.json: ")
 
 
+def test_a_replay_that_does_not_fit_into_memory_is_an_error_of_the_environment(programs: Programs) -> None:
+    operation = all_reduce(0, count=1 << 45)
+    finished = replay(programs, program([[0, 1]], [[operation], [operation]]), "-t", 2)
+    assert (finished.code, "2 ranks do not fit into" in finished.sentence()) == (3, True)
+
+
 def test_wrong_files_flags_and_rank_counts_are_refused(programs: Programs) -> None:
     document = program([[0, 1]], [[all_reduce(0)], [all_reduce(0)]])
     assert "byte 2 is not JSON" in replay(programs, "{", "-t", 2).sentence()

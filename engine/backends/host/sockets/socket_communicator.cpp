@@ -337,7 +337,7 @@ bool SocketCommunicator::give_up_peers_after(double limit_s) {
 
 // Ranks also give up healthy peers: those that wait for a lost or stopped one. New connections have no data of the
 // round in which that happened.
-std::string SocketCommunicator::reconnect(Team& living) {
+ConnectionProblem SocketCommunicator::reconnect(Team& living) {
   mesh_.reconnect(living, kConnectLimits * peer_limit_s_);
   exchange_.restart();
   return {};

@@ -37,7 +37,7 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
   bool give_up_peers_after(double limit_s) override;
   std::vector<std::pair<int, std::string>> failed_peers() const override;
-  std::string reconnect(Team& living) override;
+  ConnectionProblem reconnect(Team& living) override;
 
   void enter(Phase phase) override { exchange_.enter(phase); }
 

@@ -95,25 +95,31 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
                     "of the cgroup)",
                     error.what()));
   }
-  std::vector<std::vector<UnreachableRank>> failures;
+  std::vector<std::vector<int>> unreached_ranks;  // those that each rank of `group` could not reach
   try {
-    const std::vector<UnreachableRank> own_failures = connect_to_higher_ranks(higher_ranks, group, limit_s);
+    const std::vector<int> own_unreached_ranks = connect_to_higher_ranks(higher_ranks, group, limit_s);
     if (!limit_s && accepting.valid()) accepting.get();  // a rank that cannot connect aborts the job
     // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
     // that reads the frame would also read that data, and lose it.
-    failures = all_gather_values(group, own_failures);
+    // Ranks do not exchange the reasons: hundreds of unreachable pairs would have more text than a value can have.
+    unreached_ranks = all_gather_values(group, own_unreached_ranks);
   } catch (...) {
     should_stop = true;
     throw;
   }
   should_stop = true;
   if (accepting.valid()) accepting.get();
-  for (std::size_t i = 0; i < failures.size(); ++i)
-    for (const auto& [peer, reason] : failures[i])
-      if (numbers[i] && peer == rank_) unreachable_.emplace(*numbers[i], reason);
+  for (std::size_t i = 0; i < unreached_ranks.size(); ++i)
+    if (numbers[i] && std::ranges::find(unreached_ranks[i], rank_) != unreached_ranks[i].end())
+      note_missing_connection(*numbers[i]);
   for (const int peer : lower_ranks)
-    if (connection(peer) < 0) unreachable_.emplace(peer, fmt::format("{} did not connect", name_of(peer)));
+    if (connection(peer) < 0) note_missing_connection(peer);
   for (const auto& [peer, reason] : unreachable_) connections_[static_cast<std::size_t>(peer)] = Descriptor();
+}
+
+/// Notes a lower rank that did not connect to this one.
+void SocketMesh::note_missing_connection(int peer) {
+  unreachable_.emplace(peer, fmt::format("{} did not connect", name_of(peer)));
 }
 
 std::vector<std::optional<int>> SocketMesh::exchange_information(Team& group) {
@@ -148,10 +154,9 @@ void SocketMesh::accept_lower_ranks(SocketAcceptor& acceptor, const Team& group,
   }
 }
 
-std::vector<SocketMesh::UnreachableRank> SocketMesh::connect_to_higher_ranks(const std::map<int, Listener>& listeners,
-                                                                             const Team& group,
-                                                                             std::optional<double> limit_s) {
-  std::vector<UnreachableRank> failures;
+std::vector<int> SocketMesh::connect_to_higher_ranks(const std::map<int, Listener>& listeners, const Team& group,
+                                                     std::optional<double> limit_s) {
+  std::vector<int> unreached_ranks;
   // Networks over which an earlier peer could not be reached. They are tried last, because a failed attempt takes long.
   std::vector<Interface> unreachable_networks;
   std::optional<TickLimit> limit, limit_of_all;
@@ -182,7 +187,7 @@ std::vector<SocketMesh::UnreachableRank> SocketMesh::connect_to_higher_ranks(con
           name_of(peer), connected.message, kInterfacesVariable);
       if (!limit) throw EnvironmentError(message);
       unreachable_.emplace(peer, message);
-      failures.emplace_back(peer, message);
+      unreached_ranks.push_back(peer);
       continue;
     }
     if (const auto reached = remote_endpoint(connected.socket))
@@ -190,7 +195,7 @@ std::vector<SocketMesh::UnreachableRank> SocketMesh::connect_to_higher_ranks(con
                         std::back_inserter(unreachable_networks));
     connections_[static_cast<std::size_t>(peer)] = std::move(connected.socket);
   }
-  return failures;
+  return unreached_ranks;
 }
 
 std::vector<int> SocketMesh::world_ranks() const {

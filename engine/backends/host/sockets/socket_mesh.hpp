@@ -38,7 +38,7 @@ class SocketMesh {
   /// Replaces all connections by new ones between the ranks of `living`, which all call it. Takes up to 1.5 times
   /// `limit_s` if ranks do not answer. Two ranks that cannot reach each other stay unreachable for each other.
   void reconnect(Team& living, double limit_s);
-  /// Ranks that were unreachable in a `reconnect`, with the reason.
+  /// Ranks that were unreachable in a `reconnect`, with the reason. Only the lower rank of a pair knows the details.
   const std::map<int, std::string>& unreachable() const { return unreachable_; }
 
   int rank() const { return rank_; }
@@ -61,8 +61,6 @@ class SocketMesh {
 
     static auto members(auto& self) { return std::tie(self.port, self.token); }
   };
-  /// A rank that another rank could not reach, with the reason.
-  using UnreachableRank = std::pair<int, std::string>;
 
   /// Connects the ranks of `group`. If a rank cannot be reached: throws EnvironmentError without a limit, and adds the
   /// rank to `unreachable_` with a limit.
@@ -71,13 +69,14 @@ class SocketMesh {
   /// its rank in the communicator; nothing for a rank that was lost meanwhile.
   std::vector<std::optional<int>> exchange_information(Team& group);
   bool is_on_this_host(int peer) const;
+  void note_missing_connection(int peer);
   /// Accepts connections of `lower_ranks` until all have one, or `should_stop` is set.
   void accept_lower_ranks(SocketAcceptor& acceptor, const Team& group, const std::vector<int>& lower_ranks,
                           const std::atomic<bool>& should_stop);
   /// Connects to the higher ranks. `listeners`: by rank in the communicator. Without a limit, throws EnvironmentError
-  /// if a rank cannot be reached. With a limit, adds the rank to `unreachable_` and returns it.
-  std::vector<UnreachableRank> connect_to_higher_ranks(const std::map<int, Listener>& listeners, const Team& group,
-                                                       std::optional<double> limit_s);
+  /// if a rank cannot be reached. With a limit, adds the rank to `unreachable_` and returns its number.
+  std::vector<int> connect_to_higher_ranks(const std::map<int, Listener>& listeners, const Team& group,
+                                           std::optional<double> limit_s);
 
   std::vector<Interface> own_interfaces_;
   std::string pinned_interface_;

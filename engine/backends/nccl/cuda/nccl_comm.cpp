@@ -56,7 +56,7 @@ ncclResult_t NcclComm::join(const NcclOptions& flags, Team& group) {
   return result;
 }
 
-std::string NcclComm::rejoin(const NcclOptions& flags, Team& group, double limit_s) {
+ConnectionProblem NcclComm::rejoin(const NcclOptions& flags, Team& group, double limit_s) {
   abort();
   ncclResult_t result = join(flags, group);
   if (!survives_losses_) {  // the other ranks are in the same blocking call, so an error must end the job
@@ -67,9 +67,11 @@ std::string NcclComm::rejoin(const NcclOptions& flags, Team& group, double limit
   if (result == ncclSuccess) return {};
   if (result != ncclInProgress && !may_be_error_of_peer(result)) check(result, "ncclCommInitRank");
   abort();
-  if (result != ncclInProgress) return failure_text(result, "ncclCommInitRank");
-  return fmt::format("{}: ncclCommInitRank did not end within {:g} s; raise -T, or check the network of the host",
-                     rank_text_, limit_s);
+  if (result != ncclInProgress)
+    return {failure_text(result, "ncclCommInitRank"), /*follows_from_peer=*/result == ncclRemoteError};
+  return {fmt::format("{}: ncclCommInitRank did not end within {:g} s; raise -T, or check the network of the host",
+                      rank_text_, limit_s),
+          /*follows_from_peer=*/true};
 }
 
 void NcclComm::abort() {

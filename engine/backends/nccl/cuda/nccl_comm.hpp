@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/backend.hpp"
 #include "backends/nccl/cuda/live_communicators.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
 #include "backends/nccl/nccl_options.hpp"
@@ -45,10 +46,10 @@ class NcclComm {
   bool survives_losses() const { return survives_losses_; }
   /// Ends the operations of this rank without waiting for other ranks. `get` is then null until `rejoin`.
   void abort();
-  /// Replaces the communicator, if there is one, by one of the ranks of `group`, which all call it. Returns the reason
-  /// if not all have joined within `limit_s`, otherwise an empty string. Throws if this rank fails itself. Without
-  /// `survives_losses`, it waits for all.
-  std::string rejoin(const NcclOptions& flags, Team& group, double limit_s);
+  /// Replaces the communicator, if there is one, by one of the ranks of `group`, which all call it. Returns the
+  /// problem if not all have joined within `limit_s`, as Communicator::reconnect does. Throws if this rank fails
+  /// itself. Without `survives_losses`, it waits for all.
+  ConnectionProblem rejoin(const NcclOptions& flags, Team& group, double limit_s);
   /// Waits until the calls so far are done, at most `limit_s`, and returns NCCL's state: ncclInProgress if they are
   /// not. Throws JobAborted after an abort. Returns at once if calls block.
   ncclResult_t finish_calls(double limit_s = std::numeric_limits<double>::infinity()) const;

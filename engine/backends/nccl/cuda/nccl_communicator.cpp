@@ -156,13 +156,13 @@ bool NcclCommunicator::give_up_peers_after(double limit_s) {
 
 // NCCL has no operation that gives up a single peer, so all ranks leave their communicator and join a new one. The
 // first one is joined in the same way.
-std::string NcclCommunicator::reconnect(Team& living) {
+ConnectionProblem NcclCommunicator::reconnect(Team& living) {
   const std::vector<int> ranks = all_gather_values(living, rank());
   const double limit_s =
       std::min(kJoinLimits * peer_limit_s_ + kJoinSPerRank * living.size(), kMaxJoinLimits * peer_limit_s_);
-  std::string reason = comm_.rejoin(flags_, living, limit_s);
+  ConnectionProblem problem = comm_.rejoin(flags_, living, limit_s);
   issuer_.continue_with(ranks);
-  return reason;
+  return problem;
 }
 
 std::optional<PutObstacle> NcclCommunicator::put_obstacle() const {

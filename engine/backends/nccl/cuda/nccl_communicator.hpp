@@ -87,7 +87,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   std::vector<std::pair<int, std::string>> failed_peers() const override {
     return {issuer_.failed_peers().begin(), issuer_.failed_peers().end()};
   }
-  std::string reconnect(Team& living) override;
+  ConnectionProblem reconnect(Team& living) override;
   std::optional<PutObstacle> put_obstacle() const override;
   void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype) override;
   void delay(double seconds, bool overlapped) override;

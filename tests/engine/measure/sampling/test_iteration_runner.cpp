@@ -92,12 +92,12 @@ RunSettings runner_settings(int iterations, int aggregated, int blocking, int wa
 
 }  // namespace
 
-TEST_CASE("sampling: warms up as often as requested, at least once, in the timed placement") {
-  for (const auto& [asked, run] : {std::pair{0, 1}, {1, 1}, {5, 5}}) {
-    RunnerScene scene(runner_settings(3, 2, 0, asked));
+TEST_CASE("sampling: warms up as often as requested, in the timed placement") {
+  for (const int count : {1, 5}) {
+    RunnerScene scene(runner_settings(3, 2, 0, count));
     IterationRunner runner(*scene.world, scene.communicator, scene.sampled(Placement::in_place), scene.settings);
     CHECK(runner.warm_up() > 0);
-    CHECK(scene.collective.calls().size() == static_cast<std::size_t>(run));
+    CHECK(scene.collective.calls().size() == static_cast<std::size_t>(count));
     CHECK(scene.communicator.synchronized() == 1);
     for (const CollectiveCall& call : scene.collective.calls()) CHECK(call.send == call.recv);
     CHECK(scene.job.progress(0).phase == Phase::warmup);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <random>
@@ -529,6 +530,68 @@ TEST_CASE("TcpStoreServer: an abort reaches every client once; the first failure
   REQUIRE(next);
   CHECK(next->kind == FrameKind::leave);
   CHECK(test_server.server.tracker().failure()->message == "process 1 gives up");
+}
+
+TEST_CASE("TcpStoreServer: a lost process that still lives receives the reason once, and its connections end") {
+  TestServer test_server(settings(3));
+  test_server.server.tolerate_losses(true);
+  TcpChannel control = welcomed(test_server.where, process_greeting(1, 3));
+  TcpChannel rank = welcomed(test_server.where, rank_greeting(1, 3));
+  TcpChannel other = welcomed(test_server.where, process_greeting(2, 3));
+  for (int i = 0; i < 2; ++i) test_server.server.lose_processes({1}, "was left out: rank 1 hangs");
+  CHECK(test_server.server.lose_processes({2}, "was left out: rank 2 hangs"));
+  const std::array<std::string, 3> names{"rank 1 (process 1", "rank 1 (process 1", "rank 2 (process 2"};
+  for (std::size_t i = 0; TcpChannel* channel : {&control, &rank, &other}) {
+    const auto received = next_frame(*channel);
+    REQUIRE(received);
+    CHECK(received->kind == FrameKind::failure);
+    MessageReader reader(received->body);
+    const Failure failure = unpack_failure(reader);
+    CHECK(failure.exit == ExitCode::rank_lost);
+    check_names(failure.message, {names[i++], "was left out: rank", "hangs, and the job continues without it"});
+    CHECK_FALSE(next_frame(*channel));
+    CHECK(channel->ended());
+  }
+  CHECK_FALSE(test_server.server.tracker().failure());
+}
+
+TEST_CASE("TcpStoreServer: a lost process with unread replies cannot continue, and the next reads give the reason") {
+  TestServer test_server(settings(2));
+  test_server.server.tolerate_losses(true);
+  auto zero = store_of(test_server.where, rank_greeting(0, 2));
+  TcpChannel control = welcomed(test_server.where, process_greeting(1, 2));
+  TcpChannel rank = welcomed(test_server.where, rank_greeting(1, 2));
+  zero->set("large", Bytes(StoreState::kMaxValueBytes), 0);
+  constexpr int kReplies = 16;  // more than the system's buffers of a connection
+  for (int i = 0; i < kReplies; ++i)
+    rank.send(FrameKind::request, StoreRequest{.op = StoreRequest::Op::get, .key = "large"}.packed());
+  rank.send(FrameKind::request, StoreRequest{.op = StoreRequest::Op::set, .key = "sent", .amount = 0}.packed());
+  zero->get("sent");
+  CHECK(test_server.server.lose_processes({1}, "was left out: rank 1 hangs"));
+  CHECK(next_frame(control));
+  rank.send(FrameKind::request, StoreRequest{.op = StoreRequest::Op::set, .key = "too late", .amount = 0}.packed());
+  FrameKind last = FrameKind::reply;
+  while (const auto received = next_frame(rank)) last = received->kind;
+  CHECK(last == FrameKind::failure);
+  CHECK(rank.ended());
+  zero->set("too late", bytes_of("accepted"), 0);
+  CHECK(text_of(zero->get("too late")) == "accepted");
+}
+
+TEST_CASE("TcpStoreServer: a process that withdraws receives only the answer to that") {
+  TestServer test_server(settings(2));
+  test_server.server.tolerate_losses(true);
+  TcpChannel control = welcomed(test_server.where, process_greeting(1, 2));
+  TcpChannel rank = welcomed(test_server.where, rank_greeting(1, 2));
+  control.send(FrameKind::withdraw, MessageWriter().add(std::string("cannot start: no GPU")).bytes());
+  const auto answer = next_frame(control);
+  REQUIRE(answer);
+  CHECK(answer->kind == FrameKind::leave);
+  for (TcpChannel* channel : {&control, &rank}) {
+    CHECK_FALSE(next_frame(*channel));
+    CHECK(channel->ended());
+  }
+  check_names(test_server.server.tracker().lost_processes().at(1).reason, {"cannot start: no GPU"});
 }
 
 TEST_CASE("TcpStoreServer: can be destroyed at any time, and leaves no files open") {
