@@ -78,13 +78,15 @@ macro(busbw_try_cuda)
       list(APPEND settings "-D${setting}=${${setting}}")
     endif()
   endforeach()
-  set(tried ${CMAKE_CUDA_COMPILER} ${busbw_nccl_include} ${CMAKE_CUDA_ARCHITECTURES} ${settings} ${CMAKE_CUDA_FLAGS}
-      $ENV{CUDAHOSTCXX} ${CMAKE_GENERATOR})
+  set(source "#include <nccl.h>\n#include <nccl_device.h>\n__global__ void trial() {}\n\
+int trial(const ncclDevCommRequirements& requirements) { return requirements.barrierCount; }\n")
+  string(MD5 source_hash "${source}")
+  set(tried ${source_hash} ${CMAKE_CUDA_COMPILER} ${busbw_nccl_include} ${CMAKE_CUDA_ARCHITECTURES} ${settings}
+      ${CMAKE_CUDA_FLAGS} $ENV{CUDAHOSTCXX} ${CMAKE_GENERATOR})
   if(NOT "${tried}" STREQUAL "${busbw_working_cuda}")
     list(GET CMAKE_CUDA_ARCHITECTURES -1 newest)
     file(REMOVE_RECURSE ${trial})
-    file(WRITE ${trial}/trial.cu "#include <nccl.h>\n#include <nccl_device.h>\n__global__ void trial() {}\n\
-int trial(const ncclDevCommRequirements& requirements) { return requirements.barrierCount; }\n")
+    file(WRITE ${trial}/trial.cu "${source}")
     file(WRITE ${trial}/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)\nproject(trial LANGUAGES CUDA)\n\
 add_library(trial OBJECT trial.cu)\ntarget_include_directories(trial SYSTEM PRIVATE \"${busbw_nccl_include}\")\n")
     execute_process(

@@ -14,7 +14,7 @@ fi
 # Folder in which the installed busbw was built, or empty. The build for GPUs uses its host libraries instead of compiling the
 # same sources again.
 host_build=
-for library in "$PWD"/build/py3-none-*/libbusbw_engine_host.a; do
+for library in "$PWD"/build/py3-none-*_"$(uname -m)"/libbusbw_engine_host.a; do
   [ ! -e "$library" ] || host_build=${library%/*}
 done
 

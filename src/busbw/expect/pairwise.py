@@ -19,18 +19,12 @@ from busbw.expect.nccl_constants import (
     step_between_domains_us,
     step_within_domain_us,
 )
+from busbw.expect.pairs import Pair, find_pair
 from busbw.expect.types import Efficiency, Limit, Protocol, Route, Scenario
 from busbw.system import Fabric, Nics, System
 
 PAIRWISE = Efficiency(
-    low=0.85, typical=0.95, high=1.03, source="published plateaus of alltoall, gather and scatter on H200"
-)
-SENDRECV = Efficiency(
-    low=0.65,
-    typical=0.95,
-    high=1.03,
-    source="2 x H200 with nccl-tests: 0.71 of it at 32 MiB, 0.82 at 128 MiB, 0.99 from 512 MiB on (busbw reference "
-    "h200-x2)",
+    low=0.85, typical=0.95, high=1.03, source="published plateaus of alltoall, gather, scatter and sendrecv on H200"
 )
 HYPERCUBE = Efficiency(
     low=0.6, typical=0.8, high=0.95, source="published hypercube plateaus on H200: 0.65 of it (8 GPUs), 0.88 (4 GPUs)"
@@ -58,10 +52,12 @@ def pairwise_route(scenario: Scenario, system: System, fabric: Fabric | None, do
         limits.append(intra_domain_limit(scenario, system, fabric, 1.0, "the rate on each GPU's links is busbw"))
     if domains > 1 and system.nics is not None:
         limits.append(_pairwise_nic_limit(scenario, system, system.nics, limits))
+    pair = find_pair(scenario, system, fabric)
     return Route(
         name="Pairwise",
         limits=tuple(limits),
-        efficiency=_pairwise_efficiency(scenario, fabric, domains),
+        efficiency=_pairwise_efficiency(scenario, fabric, domains, pair),
+        fractions=pair.fractions if pair else (),
         latency_us=_pairwise_latency_us(scenario, system, fabric, domains),
         share={"LL": 0.5, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),
@@ -94,14 +90,14 @@ def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_wi
     )
 
 
-def _pairwise_efficiency(scenario: Scenario, fabric: Fabric | None, domains: int) -> Efficiency:
+def _pairwise_efficiency(scenario: Scenario, fabric: Fabric | None, domains: int, pair: Pair | None) -> Efficiency:
     if domains == 1 and fabric is not None and fabric.kind == "PCIe":
         return PCIE
     if scenario.collective == "hypercube":
         return HYPERCUBE
     if domains > 1:
         return NET_RING
-    return SENDRECV if scenario.collective == "sendrecv" else PAIRWISE
+    return pair.efficiency if pair else PAIRWISE
 
 
 def _pairwise_latency_us(

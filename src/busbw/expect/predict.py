@@ -127,7 +127,7 @@ def _busbw_gbps(route: Route, protocol: Protocol, size_bytes: int, efficiency: f
     """Returns the busbw of a protocol on a route, in GB/s, without latency. `efficiency`: fraction of the limit."""
     busbw_gbps = route.limit_gbps * efficiency * route.share[protocol]
     capped_gbps = min(busbw_gbps, route.cap_gbps.get(protocol, busbw_gbps))
-    return capped_gbps * bandwidth_correction(route.name, protocol, size_bytes)
+    return capped_gbps * bandwidth_correction(route, protocol, size_bytes)
 
 
 def with_nics(system: System, count: int, gbit: float, source: str) -> System:

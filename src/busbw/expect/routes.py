@@ -30,6 +30,7 @@ from busbw.expect.nccl_constants import (
     step_within_domain_us,
     usable_protocols,
 )
+from busbw.expect.pairs import Pair, find_pair
 from busbw.expect.pairwise import pairwise_route
 from busbw.expect.types import Efficiency, Limit, Protocol, Route, Scenario
 from busbw.system import Fabric, Nics, SourcedValue, System
@@ -41,14 +42,6 @@ RING = Efficiency(
     high=1.02,
     source="published ring plateaus are 0.95 to 0.99 of it: A100 231-235 of 240, H200 367 of 371, B200 682-695 of 722",
 )
-PAIR = Efficiency(
-    low=0.6,
-    typical=0.85,
-    high=1.02,
-    source="two GPUs reach less at equal sizes: 2 x H200 with nccl-tests 0.76 to 0.92 of it in all_reduce of 32 MiB to "
-    "2 GiB, 0.62 to 0.83 in all_gather (busbw reference h200-x2)",
-)
-"""Of rings and trees of two GPUs over NVLink. Half the speed of a healthy pair is below the range."""
 NVLS = Efficiency(
     low=0.93, typical=1.0, high=1.06, source="published NVLS plateaus are -4 to +2 % of it: H200, H100, B200, B300"
 )
@@ -92,8 +85,6 @@ _TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
         0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9,
     ),
 }  # fmt: skip
-_PIPELINES = ("broadcast", "reduce")
-"""Collectives with data in one direction along the ring."""
 _MAX_NODE_GPUS = 8
 """Maximum number of GPUs of a node. Larger domains are racks, for which NCCL has no CollNet."""
 _IN_NETWORK_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
@@ -125,17 +116,19 @@ def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
     return tuple(allowed or available)
 
 
-def bandwidth_correction(route: str, protocol: Protocol, size_bytes: int) -> float:
-    """Factor that NCCL applies to the bandwidth of a tree at medium sizes; 1 for other routes."""
-    if route != "Tree":
-        return 1.0
+def bandwidth_correction(route: Route, protocol: Protocol, size_bytes: int) -> float:
+    """Factor on the bandwidth of a route at a size: NCCL's for trees at medium sizes, and that of two GPUs."""
+    fraction = route.fraction_at(size_bytes)
+    if route.name != "Tree":
+        return fraction
     factors = _TREE_CORRECTION[protocol]
     index = max(size_bytes, 64).bit_length() - 7  # 64 B has index 0
-    return factors[index] if index < len(factors) else 1.0
+    return fraction * (factors[index] if index < len(factors) else 1.0)
 
 
 def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
     limits: list[Limit] = []
+    pair = find_pair(scenario, system, fabric)
     if fabric is not None:
         limits.append(
             intra_domain_limit(scenario, system, fabric, 1.0, "in a ring, the rate on each GPU's links is busbw")
@@ -147,7 +140,8 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
     return Route(
         name="Ring",
         limits=tuple(limits),
-        efficiency=_ring_efficiency(scenario, fabric, limits, domains),
+        efficiency=_ring_efficiency(limits, domains, pair),
+        fractions=pair.fractions if pair else (),
         latency_us=_ring_latency_us(scenario, system, fabric, domains),
         share={"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),
@@ -162,7 +156,7 @@ def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, 
     """
     if scenario.collective == "all_reduce":
         step_count, crossing_count = 2 * (scenario.ranks - 1), 2 * domains
-    elif scenario.collective in _PIPELINES:
+    elif scenario.collective in ("broadcast", "reduce"):
         step_count, crossing_count = 1, domains
     else:
         step_count, crossing_count = scenario.ranks - 1, domains - 1
@@ -177,7 +171,7 @@ def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, 
     }
 
 
-def _ring_efficiency(scenario: Scenario, fabric: Fabric | None, limits: list[Limit], domains: int) -> Efficiency:
+def _ring_efficiency(limits: list[Limit], domains: int, pair: Pair | None) -> Efficiency:
     """Returns the efficiency of PCIe if PCIe is the limit. Otherwise of the network, or of NVLink in one domain."""
     limiting_link = min(limits, key=lambda limit: limit.busbw_gbps)
     if limiting_link.wire == "PCIe":
@@ -185,21 +179,14 @@ def _ring_efficiency(scenario: Scenario, fabric: Fabric | None, limits: list[Lim
     # With several domains, all links wait for the network, also if NVLink is the limit.
     if domains > 1:
         return NET_RING
-    if scenario.collective in _PIPELINES:
-        return RING
-    return PAIR if _is_pair(scenario, fabric) else RING
+    return pair.efficiency if pair else RING
 
 
-def _tree_efficiency(scenario: Scenario, fabric: Fabric | None, domains: int) -> Efficiency:
+def _tree_efficiency(fabric: Fabric | None, domains: int, pair: Pair | None) -> Efficiency:
     """Returns the efficiency of PCIe or of a pair of GPUs in one domain, otherwise that of a tree."""
     if domains == 1 and fabric is not None and fabric.kind == "PCIe":
         return PCIE
-    return PAIR if domains == 1 and _is_pair(scenario, fabric) else TREE_NET
-
-
-def _is_pair(scenario: Scenario, fabric: Fabric | None) -> bool:
-    """True for two GPUs, except in a mesh: two MI300X have a link of their own and reach 0.99 of it."""
-    return scenario.ranks == 2 and fabric is not None and fabric.layout != "mesh"
+    return pair.efficiency if pair else TREE_NET
 
 
 def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
@@ -213,6 +200,7 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
         )
     if domains > 1 and system.nics is not None:
         limits.append(_tree_nic_limit(scenario, system, domains))
+    pair = find_pair(scenario, system, fabric)
     latency_us: dict[Protocol, float] = {}
     for protocol in usable_protocols(system, fabric):
         # Data go along the chain of a domain, then up the tree of domains. The result takes the same steps back.
@@ -222,7 +210,8 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
     return Route(
         name="Tree",
         limits=tuple(limits),
-        efficiency=_tree_efficiency(scenario, fabric, domains),
+        efficiency=_tree_efficiency(fabric, domains, pair),
+        fractions=pair.fractions if pair else (),
         latency_us=latency_us,
         share={"LL": 1 / 3.8, "LL128": 7 / 9 if domains == 1 else 120 / 128, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),

@@ -3,8 +3,10 @@
 A route is an algorithm of NCCL with the links that its data cross. Field names are keys of `busbw expect --json`.
 """
 
-from typing import Literal
+import math
+from typing import Literal, TypeAlias
 
+import numpy as np
 from msgspec import Struct
 
 from busbw.system import System
@@ -71,6 +73,10 @@ class Limit(Struct, kw_only=True, frozen=True):
         return self.capacity_gbps / (self.traffic + self.outside_s_per_gb * self.capacity_gbps)
 
 
+Fractions: TypeAlias = tuple[tuple[int, float], ...]
+"""Message sizes in bytes, in ascending order, each with a fraction of the plateau."""
+
+
 class Route(Struct, kw_only=True, frozen=True):
     """One algorithm with the limits of its links, its latency and its protocols."""
 
@@ -85,6 +91,8 @@ class Route(Struct, kw_only=True, frozen=True):
     """Maximum busbw of a protocol, in GB/s. Protocols without a maximum are missing."""
     source: str = ""
     """Source of latencies and shares."""
+    fractions: Fractions = ()
+    """Fractions of the plateau by message size, for a route that reaches its plateau late. Empty: 1 at all sizes."""
 
     @property
     def binding_limit(self) -> Limit:
@@ -100,6 +108,13 @@ class Route(Struct, kw_only=True, frozen=True):
     def plateau_gbps(self) -> float:
         """Busbw that large messages usually reach."""
         return self.limit_gbps * self.efficiency.typical
+
+    def fraction_at(self, size_bytes: int) -> float:
+        """Fraction of the plateau at a size, interpolated over the logarithm of the size."""
+        if not self.fractions:
+            return 1.0
+        sizes_bytes, fractions = zip(*self.fractions, strict=True)
+        return float(np.interp(math.log(size_bytes or 1), np.log(sizes_bytes), fractions))
 
 
 class ExpectedRange(Struct, kw_only=True, frozen=True):

@@ -109,6 +109,8 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
     def signed_distance_text(self, *, as_time: bool) -> str:
         """Distance from the typical figure for a column of a table, of the time or of the busbw: '-19 %'."""
         percent = self._distance_percent(as_time=as_time)
+        if percent == -100:
+            return f"1/{self.ratio:.0f}"  # of the typical busbw
         return f"{percent:+} %" if percent else "0 %"
 
     def _distance_percent(self, *, as_time: bool) -> int:

@@ -160,10 +160,7 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
         if estimate.busbw_gbps.typical >= PLATEAU_SHARE * plateau_gbps
     ]
     name = f"a healthy {expectation.system.title}"
-    ranks = expectation.job.ranks
-    uses_part_of_node = expectation.nodes == 1 and ranks < expectation.system.ranks_per_node
-    if uses_part_of_node:
-        name = f"{count_text(ranks, 'GPU')} of {name}"
+    name = f"{_used_gpus_text(expectation)}{name}"
     nics = expectation.system.nics if expectation.nodes > 1 else None
     if nics is not None:
         name += f", over {nics.text} per node"
@@ -179,6 +176,17 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
         plateau_start_bytes=max(min(plateau_sizes), LATENCY_BYTES + 1) if plateau_sizes else None,
         is_of_this_machine=False,
     )
+
+
+def _used_gpus_text(expectation: Expectation) -> str:
+    """Returns '2 GPUs of ' or '4 GPUs per node of ' if the job uses a part of each node or rack, otherwise nothing."""
+    job, system = expectation.job, expectation.system
+    is_one_domain = expectation.nodes == 1
+    used = job.ranks if is_one_domain else job.ranks_per_node
+    available = system.rack_ranks or system.ranks_per_node
+    if used >= available:
+        return ""
+    return f"{count_text(used, 'GPU')} of " if is_one_domain else f"{count_text(used, 'GPU')} per node of "
 
 
 def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstick:

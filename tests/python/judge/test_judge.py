@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.expect import Scenario, expect
-from busbw.judge import EXIT_OF, ReferenceSelection, Verdict, judge, worst
+from busbw.expect.types import ExpectedRange
+from busbw.judge import EXIT_OF, JudgedFigure, ReferenceSelection, Verdict, judge, worst
 from busbw.judge.series import series_of
 from busbw.judge.yardstick import RunFacts, yardstick_from_reference
 from busbw.logs import Figure, Log, Placement, Rank, Refusal, Row, Table
@@ -981,3 +982,21 @@ def test_ranks_that_share_a_gpu_are_not_judged() -> None:
 def test_an_incomplete_bus_id_does_not_identify_a_gpu() -> None:
     """Older programs print the bus alone, which is 0 for every GPU of a virtual machine."""
     assert only(judge(with_bus_ids(log(GOOD_H200_X4), "0x00", "0x00", "0x00", "0x00"))).grade == "GOOD"
+
+
+@pytest.mark.parametrize(
+    ("time_us", "as_bandwidth", "as_time"),
+    [(100, "0 %", "0 %"), (133, "-25 %", "+33 %"), (50, "+100 %", "-50 %"), (30_000, "1/300", "+29900 %")],
+)
+def test_the_distance_from_the_typical_figure(time_us: float, as_bandwidth: str, as_time: str) -> None:
+    """A column has signed figures. A bandwidth far below the typical one has a fraction, because it would be -100 %."""
+    figure = JudgedFigure(
+        size_bytes=8,
+        placement="in_place",
+        time_us=time_us,
+        busbw_gbps=1.0,
+        range_us=ExpectedRange(low=50, typical=100, high=200),
+        outcome="inside",
+    )
+    assert figure.signed_distance_text(as_time=False) == as_bandwidth
+    assert figure.signed_distance_text(as_time=True) == as_time
