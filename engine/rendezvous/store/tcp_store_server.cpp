@@ -198,7 +198,7 @@ void TcpStoreServer::broadcast_failure() {
 /// Sends a lost process the reason of its loss, and then closes its connections: it may only have been silent, and must
 /// not continue.
 void TcpStoreServer::expel(int process, const Loss& loss) {
-  const Failure failure{ExitCode::rank_lost, loss.reason + ", and the job continues without it"};
+  const Failure failure{ExitCode::rank_lost, loss.reason + "; the job continues without it"};
   for (const std::uint64_t id : connections_of(process)) {
     Connection& connection = connections_[id];
     if (std::exchange(connection.closes_when_sent, true)) continue;  // a stopped process does not read yet

@@ -188,7 +188,7 @@ def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, program
     if sent == signal.SIGSTOP:
         os.kill(second.running.pid, signal.SIGCONT)
         finished = second.running.finish()
-        assert (finished.code, f"{reason}, and the job continues without it" in finished.stderr) == (4, True)
+        assert (finished.code, f"{reason}; the job continues without it" in finished.stderr) == (4, True)
         assert "process 0" not in finished.stderr
     first.say({"ask": "end"})
     assert [one.running.finish().code for one in (first, third)] == [0, 0]

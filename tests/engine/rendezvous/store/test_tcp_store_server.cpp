@@ -548,7 +548,7 @@ TEST_CASE("TcpStoreServer: a lost process that still lives receives the reason o
     MessageReader reader(received->body);
     const Failure failure = unpack_failure(reader);
     CHECK(failure.exit == ExitCode::rank_lost);
-    check_names(failure.message, {names[i++], "was left out: rank", "hangs, and the job continues without it"});
+    check_names(failure.message, {names[i++], "was left out: rank", "hangs; the job continues without it"});
     CHECK_FALSE(next_frame(*channel));
     CHECK(channel->ended());
   }
