@@ -315,8 +315,8 @@ def test_pairs_that_cannot_connect_are_left_out_without_connecting_all_ranks_aga
     preload = {"LD_PRELOAD": str(programs.folder / "refused.so"), "LISTEN_LOG": str(programs.folder / "listens")}
     no_changes: dict[str, str] = {}
     environment = {0: {**preload, "REFUSES": "1"}, 1: no_changes, 2: no_changes, 3: preload}
-    job = launched(programs, size=4, environment=environment)
     (programs.folder / "listens").write_text("")
+    job = launched(programs, size=4, environment=environment)
     assert job[0].ask({"ask": "cluster"}).get("lost", []) == []
     for number, peer in ((1, 1), (2, 2), (3, 3)):
         first, second, third = job[0].ask(measurement(number, (0, peer), (peer, 0), (1, 2)))["flows"]
