@@ -97,6 +97,7 @@ bool ProcessTracker::lose_processes(const std::set<int>& processes, const std::s
 /// host without a joined process. The hosts are certain if all these conditions are met:
 ///
 /// - the names in `hosts` differ, and the hosts of all joined processes are among the names;
+/// - the processes are divided equally among the hosts;
 /// - every absent process is on an absent host;
 /// - only one host is absent, or the joined processes are on their hosts in the order of `hosts`.
 std::map<int, std::string> ProcessTracker::hosts_of_absent(std::vector<std::string> hosts) const {
