@@ -101,7 +101,7 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
     if (!limit_s && accepting.valid()) accepting.get();  // a rank that cannot connect aborts the job
     // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
     // that reads the frame would also read that data, and lose it.
-    // Ranks do not exchange the reasons: hundreds of unreachable pairs would have more text than a value can have.
+    // Ranks do not exchange the reasons, so that not every rank receives the texts of all unreachable pairs.
     unreached_ranks = all_gather_values(group, own_unreached_ranks);
   } catch (...) {
     should_stop = true;
