@@ -24,7 +24,7 @@ def sentence(name: str) -> str:
 def test_the_sentence_has_the_grade_and_its_figure() -> None:
     # 353.17 GB/s is the figure of the log that is nearest to the low end of its range.
     text = sentence("logs/h200_x4_nccl_single_process.txt")
-    assert text.startswith("Speed: GOOD: plateau 353.2 GB/s at 1 GiB, expected ")
+    assert text.startswith("Speed: GOOD: 353.2 GB/s at 1 GiB, expected ")
     assert text.endswith(f" GB/s ({H200}).")
 
 
@@ -70,7 +70,7 @@ def gpu_record(busbw_gbps: float) -> str:
 @pytest.mark.parametrize("command", [["run"], ["launch", "local", "--processes", "1"]])
 @pytest.mark.parametrize(
     ("busbw_gbps", "start"),
-    [(360, "Speed: GOOD: plateau 360 GB/s at "), (160, "Speed: SLOW: plateau 160 GB/s at ")],
+    [(360, "Speed: GOOD: 360 GB/s at "), (160, "Speed: SLOW: 160 GB/s at ")],
 )
 def test_run_and_launch_state_the_speed_and_keep_the_exit_code(
     fake_engine: FakeEngine,

@@ -37,7 +37,7 @@ def _evidence_text(verdict: Verdict) -> str:
     measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
     unit = measured.partition(" ")[2]
     size = size_text(band.worst.size_bytes)
-    return f"{band.band} {measured} at {size}, expected {expected} {unit} ({verdict.yardstick})"
+    return f"{measured} at {size}, expected {expected} {unit} ({verdict.yardstick})"
 
 
 def figure_texts(figure: JudgedFigure, *, as_time: bool) -> tuple[str, str]:
