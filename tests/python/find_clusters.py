@@ -32,6 +32,7 @@ def simulate(
     nodes_per_leaf: int = 32,
     layout: str = "rail",
     oversubscription: float = 1,
+    noise: Noise | None = None,
     seed: int = 0,
 ) -> SearchSetup:
     nodes, gpus = parse_shape(shape)
@@ -42,7 +43,8 @@ def simulate(
         nodes_per_group=nodes_per_leaf,
         oversubscription=oversubscription,
     )
-    return SearchSetup(Simulation(fabric, [parse_fault(text, fabric) for text in faults], Noise(), seed), seed)
+    parsed_faults = [parse_fault(text, fabric) for text in faults]
+    return SearchSetup(Simulation(fabric, parsed_faults, noise or Noise(), seed), seed)
 
 
 def find_parts(setup: SearchSetup) -> tuple[list[Finding], list[UndecidedParts]]:

@@ -147,7 +147,7 @@ def compare_with_peers(observed: Observations, explained: Values) -> Peers:
         excess = (observed.level - reference)[candidates]
         spread = healthy_spread(excess, class_noise)
         noise[class_number] = np.clip(spread, _MIN_NOISE, _MAX_NOISE)
-        is_slow = excess > max(_SLOW_DEVIATIONS * noise[class_number], MIN_SLOW)
+        is_slow = excess > _slow_limit(noise[class_number])
         slow_share[class_number] = np.clip(is_slow.mean(), _MIN_SLOW_SHARE, _MAX_SLOW_SHARE)
     is_tolerated = observed.paths.is_hub & (np.abs(observed.level - reference) < HUB_TOLERANCE)
     reference = np.where(is_tolerated, observed.level, reference)  # so the excess of tolerated hubs is 0
@@ -158,19 +158,27 @@ def compare_with_peers(observed: Observations, explained: Values) -> Peers:
         noise=noise,
         level=level,
         slow_share=slow_share,
-        slow_density=_slow_density(classes, excess, is_candidate),
+        slow_density=_slow_density(classes, excess, is_candidate & (excess > _slow_limit(noise[classes]))),
         is_tolerated=is_tolerated,
     )
 
 
-def _slow_density(classes: Indices, excess: Values, is_candidate: Mask) -> Values:
+def _slow_limit(noise: float | Values) -> Values:
+    """Excess from which a flow with this noise counts as slow.
+
+    Share and density of the slow flows need the same limit. Otherwise healthy flows dilute the density.
+    """
+    return np.asarray(np.maximum(_SLOW_DEVIATIONS * noise, MIN_SLOW))
+
+
+def _slow_density(classes: Indices, excess: Values, is_slow: Mask) -> Values:
     """Returns `Peers.slow_density`, from a histogram of the unexplained slow flows of each class."""
     density = np.zeros(len(excess))
     bins = np.clip(excess / _BIN_WIDTH, 0, _BIN_COUNT - 1).astype(np.int64)
     can_collide = np.isin(classes % LOAD_CLASSES, _COLLIDING_CLASSES)
     for class_number in np.unique(classes[can_collide]):
         members = classes == class_number
-        slow = bins[members & is_candidate & (excess > MIN_SLOW)]
+        slow = bins[members & is_slow]
         if len(slow):
             smoothed_counts = np.convolve(np.bincount(slow, minlength=_BIN_COUNT), [0.25, 0.5, 0.25], mode="same")
             density_by_bin = smoothed_counts / smoothed_counts.sum() / _BIN_WIDTH

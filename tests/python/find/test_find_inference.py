@@ -13,9 +13,10 @@ from busbw.find.evidence import SHARES, intermittent_evidence
 from busbw.find.findings import make_findings
 from busbw.find.observations import RoundResult
 from busbw.find.power import search_power
-from busbw.find.rounds import Round
+from busbw.find.rounds import Load, Round, load_class
 from busbw.find.search import Search
 from busbw.simulator.measurer import SimulatedMeasurer
+from busbw.simulator.simulation import Noise
 
 NAMED_FAULTS = [
     ("gpu:3/5:1.5", {"kind": "gpu", "node": "n3", "gpu": 5}),
@@ -193,6 +194,20 @@ def test_collisions_of_hashed_uplinks_are_no_fault() -> None:
     for seed in (1, 2, 3):
         setup = simulate("16x8", nodes_per_leaf=4, layout="leaf-spine", oversubscription=2, seed=seed)
         assert find_parts(setup) == ([], [])
+
+
+def test_the_slow_flows_of_other_jobs_have_the_whole_density() -> None:
+    """If healthy flows dilute the density, slow flows of other jobs count as evidence against uplinks."""
+    noise = Noise(flow=0.015, iteration=0.015, other_jobs=0.015)
+    search = run(simulate("64x8", nodes_per_leaf=16, layout="leaf-spine", noise=noise, seed=3))
+    observed, peers = search.observations(), search.explain().peers
+    across = observed.classes == load_class(Load.LIGHT, is_across=True)
+    limit = 4 * peers.noise[load_class(Load.LIGHT, is_across=True)]
+    slow = across & (peers.excess > limit)
+    assert slow.sum() > 30
+    bin_width = 0.06
+    density_by_bin = dict(zip(np.floor(peers.excess[slow] / bin_width), peers.slow_density[slow], strict=True))
+    assert sum(density_by_bin.values()) * bin_width == pytest.approx(1, abs=0.15)
 
 
 def test_the_names_of_the_parts_do_not_change_the_result() -> None:
