@@ -21,7 +21,7 @@ from busbw.doctor.sources.recording import Recording
 from busbw.doctor.sources.this_machine import ThisMachine
 
 SHORT_S = 0.4
-MARGIN_S = 4.0
+MARGIN_S = 20.0  # a busy machine starts Python late; what hangs here hangs for longer
 """Allowance for a loaded machine."""
 
 
