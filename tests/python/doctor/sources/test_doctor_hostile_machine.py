@@ -21,8 +21,8 @@ from busbw.doctor.sources.recording import Recording
 from busbw.doctor.sources.this_machine import ThisMachine
 
 SHORT_S = 0.4
-MARGIN_S = 20.0  # a busy machine starts Python late; what hangs here hangs for longer
-"""Allowance for a loaded machine."""
+MARGIN_S = 20.0
+"""Allowance for a loaded machine. What hangs in these tests hangs for longer."""
 
 
 @pytest.fixture
