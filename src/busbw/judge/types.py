@@ -132,6 +132,11 @@ class BandVerdict(Struct, kw_only=True, frozen=True):
     worst: JudgedFigure
     """Figure with the highest `excess_ratio`."""
 
+    @property
+    def is_shown_as_time(self) -> bool:
+        """True if the worst figure is shown as time instead of busbw: in the latency band, or if it has no busbw."""
+        return self.band == "latency" or not self.worst.busbw_gbps
+
 
 class Verdict(Struct, kw_only=True, frozen=True):
     """Verdict on one configuration of a log."""

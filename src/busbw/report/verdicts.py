@@ -26,7 +26,7 @@ def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> 
 def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
     sizes = [figure.size_bytes for figure in verdict.judged]
     worst, range_us = verdict.worst, verdict.worst.range_us
-    busbw_gbps = None if verdict.band == "latency" else worst.busbw_gbps
+    busbw_gbps = None if verdict.is_shown_as_time else worst.busbw_gbps
     if not busbw_gbps:
         measured = f"{number(worst.time_us)} us"
         expected = f"{number(range_us.low)} to {number(range_us.high)} us"
@@ -44,7 +44,7 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
         worst_at=size_text(worst.size_bytes),
         measured=measured,
         expected=expected,
-        distance=worst.signed_distance_text(as_time=not busbw_gbps),
+        distance=worst.signed_distance_text(as_time=verdict.is_shown_as_time),
         reason=verdict.reason,
     )
 

@@ -256,7 +256,7 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
     for band in bands:
         has_no_data = not band.worst.size_bytes  # a call of comm_ops
         sizes = "-" if has_no_data else size_range_text(figure.size_bytes for figure in band.judged)
-        as_time = band.band == "latency" or not band.worst.busbw_gbps
+        as_time = band.is_shown_as_time
         measured, expected = figure_texts(band.worst, as_time=as_time)
         distance = band.worst.signed_distance_text(as_time=as_time)
         worst_at = "-" if has_no_data else size_text(band.worst.size_bytes)

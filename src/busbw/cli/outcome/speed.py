@@ -34,7 +34,7 @@ def _evidence_text(verdict: Verdict) -> str:
     band = next((band for band in reversed(verdict.bands) if band.grade == verdict.grade), None)
     if verdict.grade == "UNSURE" or band is None:
         return verdict.reasons[0]
-    measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
+    measured, expected = figure_texts(band.worst, as_time=band.is_shown_as_time)
     unit = measured.partition(" ")[2]
     size = size_text(band.worst.size_bytes)
     return f"{measured} at {size}, expected {expected} {unit} ({verdict.yardstick})"
