@@ -12,8 +12,8 @@ from busbw.system import Fabric, System
 _LOW, _HIGH = 0.88, 1.08
 """Range around the typical figures. The measured ones are 0.94 to 1.06 of them. Two thirds of the links are slower."""
 _SOURCE = (
-    "2 x H200 with nccl-tests, after the latency is subtracted (busbw reference h200-x2); the range is 0.88 to 1.08 of "
-    "the typical figure"
+    "2 x H200 with nccl-tests, after the latency is subtracted (busbw reference h200-x2); "
+    f"the range is {_LOW} to {_HIGH} of the typical figure"
 )
 
 
