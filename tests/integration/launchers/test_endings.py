@@ -22,7 +22,9 @@ from .slurm import Slurm
 
 PHASES = {"connect": "rendezvous", "start": "initialisation", "measure": "timing", "after the last row": "report"}
 """Phase of the engine for each phase of a run."""
-SOCKETS_OF_A_JOINED_PROCESS = 2
+CONNECTIONS_OF_A_JOINED_PROCESS = 2
+STATE_COLUMN, INODE_COLUMN, ESTABLISHED = 3, 9, "01"
+"""Of the tables /proc/*/net/tcp."""
 SWEEP = ["all_reduce", "-b", "8", "-e", "64", "-f", "8", "-n", "2"]
 LIMIT_S = 10
 """Time limit of runs that end by it. A busy machine delays ranks by seconds."""
@@ -126,7 +128,7 @@ class RunInPhase:
             texts = [path.read_text() for path in self.folder.glob("busbw-records/*/records.jsonl")]
             return any(f'"kind":"{kind}"' in text for text in texts)
         pid = self._launcher.engine_of(self.rank, self.folder)
-        return pid is not None and _socket_count(pid) >= SOCKETS_OF_A_JOINED_PROCESS
+        return pid is not None and _connection_count(pid) >= CONNECTIONS_OF_A_JOINED_PROCESS
 
     def send(self, number: signal.Signals) -> None:
         """Sends a signal to the rank."""
@@ -154,12 +156,16 @@ class RunInPhase:
         return launched
 
 
-def _socket_count(pid: int) -> int:
+def _connection_count(pid: int) -> int:
+    """TCP connections of a process. mpirun hands it other sockets, such as those to its launcher."""
     count = 0
     with suppress(OSError):  # it has ended meanwhile
+        tables = [Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+        rows = [line.split() for table in tables for line in table]
+        established = {f"socket:[{row[INODE_COLUMN]}]" for row in rows if row[STATE_COLUMN] == ESTABLISHED}
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
-                count += str(descriptor.readlink()).startswith("socket:")
+                count += str(descriptor.readlink()) in established
     return count
 
 
