@@ -26,7 +26,7 @@ build() {
   { cmake --preset "$preset" -G Ninja "${settings[@]}" && cmake --build --preset "$preset" --parallel "${JOBS:-$(nproc)}"; } \
     >"$log" 2>&1 || {
     tail -n 60 "$log" >&2
-    printf 'the build failed; see %s\n' "$log" | tee build/failed-build >&2
+    printf 'the build failed; see %s\n' "$log" >&2
     exit 1
   }
 }
@@ -73,52 +73,28 @@ print_result() {
   return "$code"
 }
 
-# Builds the given presets one after another. The tests of each preset run during the next build. After the first build,
-# the file build/programs-are-built exists.
-build_and_test() {
-  local preset pid pids=() code=0
-  for preset in "$@"; do
-    build "$preset"
-    touch build/programs-are-built
-    run_tests "$preset" &
-    pids+=($!)
-  done
-  for pid in "${pids[@]}"; do wait "$pid" || code=1; done
-  return "$code"
-}
-
-# Tests the installed programs after the first preset is built. These tests mostly wait, so they run in parallel to all
-# others.
-test_programs() {
-  until [ -e build/programs-are-built ]; do
-    kill -0 "$engine_pid" 2>/dev/null || {
-      echo 'not tested, because their build failed'
-      return 1
-    }
-    sleep 0.2
-  done
-  # exec, so that the trap at the end of the script ends pytest and not only its shell
-  exec python -m pytest -n 4 --dist loadfile --no-loadscope-reorder tests/integration
-}
-
-# The first preset builds the fast path's libraries for the tests of the installed programs.
 if [ -e build/cuda-env/complete ]; then presets=(gpu-compile tsan asan); else presets=(dev tsan asan); fi
-rm -f build/{dev,gpu-compile,asan,tsan}/tests-*.log build/programs-are-built build/failed-build build/tests-programs.log
+rm -f build/{dev,gpu-compile,asan,tsan}/tests-*.log build/tests-programs.log
+code=0 pids=()
+trap 'kill "${pids[@]}" 2>/dev/null || true' EXIT
 
-build_and_test "${presets[@]}" &
-engine_pid=$!
-test_programs >build/tests-programs.log 2>&1 &
-programs_pid=$!
-trap 'kill "$engine_pid" "$programs_pid" 2>/dev/null || true' EXIT
-code=0
+# Builds use all processors and most tests of engine and programs wait. So each of these tests starts as soon as it can, and
+# runs during the next builds. The tests of the command need all processors, so they come last and leave no processor idle.
+for preset in "${presets[@]}"; do
+  build "$preset"
+  run_tests "$preset" &
+  pids+=($!)
+  # The first preset builds the fast path's libraries for the tests of the installed programs.
+  [ "$preset" = "${presets[0]}" ] || continue
+  python -m pytest -n 4 --dist loadfile --no-loadscope-reorder tests/integration >build/tests-programs.log 2>&1 &
+  pids+=($!)
+done
 echo '== the command'
 # Few workers, because each needs ten seconds of processor time to collect the tests.
 python -m pytest -n 3 --dist loadfile tests/python || code=$?
 
-wait "$programs_pid" || code=1
+for pid in "${pids[@]}"; do wait "$pid" || code=1; done
 echo '== the installed programs'
 cat build/tests-programs.log
-wait "$engine_pid" || code=1
 for preset in "${presets[@]}"; do print_result "$preset" || code=1; done
-[ ! -e build/failed-build ] || cat build/failed-build >&2
 exit "$code"
