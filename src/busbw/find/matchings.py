@@ -1,5 +1,6 @@
 """Disjoint pairs: the circle method, within groups and between groups."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -39,18 +40,33 @@ def circle_matching(items: Indices, number: int) -> Indices:
 def matching_between(groups: Sequence[Indices], number: int) -> Indices:
     """Returns disjoint pairs of items of different groups, as many as possible.
 
-    Groups are paired by the circle method. Item i of one group is paired with item i + shift of the other group. The
-    shift grows after every pair of groups has occurred.
+    Groups are paired by the circle method. Item i of the smaller group is paired with item i + shift of the larger group.
+    The shift grows after every pair of groups has occurred.
     """
     cycle = max(circle_count(len(groups)), 1)
     shift = number // cycle
     pairs = []
     for left, right in circle_matching(np.arange(len(groups)), number % cycle):
         first, second = groups[left], groups[right]
+        if len(first) > len(second):
+            first = np.roll(first, -shift)
+        else:
+            second = np.roll(second, -shift)
         size = min(len(first), len(second))
-        shifted = np.roll(second, -shift)
-        pairs.append(np.stack([first[:size], shifted[:size]], axis=1))
+        pairs.append(np.stack([first[:size], second[:size]], axis=1))
     return join_pairs(pairs)
+
+
+def between_count(groups: Sequence[Indices]) -> int:
+    """Returns the number of successive matchings of `matching_between` after which the pairs repeat."""
+    return circle_count(len(groups)) * max(map(len, groups), default=0)
+
+
+def light_count(groups: Sequence[Indices], count: int) -> int:
+    """Returns the number of successive matchings of `light_matching` after which the pairs repeat."""
+    largest = max(map(len, groups), default=0)
+    pairs_per_matching = 2 * min(count, largest)  # of two groups, because each direction has other pairs
+    return circle_count(len(groups)) * math.ceil(largest**2 / max(pairs_per_matching, 1))
 
 
 def light_matching(groups: Sequence[Indices], number: int, count: int) -> Indices:

@@ -18,7 +18,15 @@ from dataclasses import replace
 import numpy as np
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
-from busbw.find.matchings import circle_count, circle_matching, join_pairs, light_matching, matching_between
+from busbw.find.matchings import (
+    between_count,
+    circle_count,
+    circle_matching,
+    join_pairs,
+    light_count,
+    light_matching,
+    matching_between,
+)
 from busbw.find.rounds import HUB_GPUS, Load, Round
 
 _MAX_INSIDE_ROUNDS = 7
@@ -96,6 +104,24 @@ class RoundPlanner:
         """Returns a round between nodes of different leaves, with as many NICs as possible."""
         pairs = [matching_between(groups, matching_number) for matching_number, groups in self._numbered_lanes(turn)]
         return self._pair_round(Load.BOTH, join_pairs(pairs), turn)
+
+    @property
+    def within_turns(self) -> int:
+        """Number of turns of `within_leaves` in which each pair of nodes of a leaf exchanges data on some lane."""
+        counts = [circle_count(len(nics)) for groups in self._lane_groups for nics in groups]
+        return math.ceil(max(counts, default=0) / max(len(self._lane_groups), 1))
+
+    @property
+    def across_turns(self) -> int:
+        """Number of turns of `across_leaves` in which each pair of nodes of two leaves exchanges data on some lane."""
+        counts = [between_count(groups) for groups in self._lane_groups]
+        return math.ceil(max(counts, default=0) / max(len(self._lane_groups), 1))
+
+    @property
+    def light_turns(self) -> int:
+        """Number of turns with light rounds in which each pair of nodes of two leaves exchanges data on some lane."""
+        counts = [light_count(groups, self._max_light_flows()) for groups in self._lane_groups]
+        return math.ceil(max(counts, default=0) / (len(self._lane_groups) // self.max_leaf_lanes))
 
     def _numbered_lanes(self, turn: int) -> Iterator[tuple[int, list[Indices]]]:
         """Yields a matching number and the groups of NICs of each lane. No other lane or turn has the same number."""

@@ -14,7 +14,13 @@ from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import ITERATIONS, Load, Round
-from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_rounds, light_rounds, remaining_rounds
+from busbw.find.search_plan import (
+    all_pair_rounds,
+    first_answer_rounds,
+    first_rounds,
+    node_pair_rounds,
+    remaining_rounds,
+)
 from busbw.find.suspects import separating_rounds
 
 _MAX_TURNS = 8
@@ -33,7 +39,7 @@ class Search:
     max_rounds: int | None = None
     """Maximum number of rounds.
 
-    None: twice the rounds of the first answer (`first_answer_rounds`), and the rounds with hubs."""
+    None: twice the rounds of the first answer (`first_answer_rounds`), the rounds with hubs, and `node_pair_rounds`."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
     lost_nodes: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +67,8 @@ class Search:
     def run(self) -> Explanation:
         """Measures until no question is open or the rounds are used up.
 
-        The order of the rounds: the first answer or all pairs, hubs, and the open questions.
+        The order of the rounds: the first answer or all pairs, hubs, and the open questions. If no part is slow then,
+        the remaining pairs of nodes follow.
 
         Raises:
             BusbwError: A round could not be measured, or no flow can be measured.
@@ -81,25 +88,20 @@ class Search:
         self._measure(planned, limit)
         self._require_round()
         self._reject_silence()
-        collides = False
+        pair_rounds: list[Round] = []
         if not self.measures_all_pairs:
-            collides = self.explain().peers.may_collide_at_full_load
-            self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
+            collides, measured = self.explain().peers.may_collide_at_full_load, len(self.rounds)
+            self._measure(remaining_rounds(planner, measured, collides=collides), limit)
+            pair_rounds = node_pair_rounds(planner, measured, collides=collides)
         # The rounds with hubs follow the first answer, so that its rounds are left for flows between nodes.
-        self._measure(hub_rounds, self._limit_at_half(limit))
-        if collides:
-            self._separate(planner, self._limit_at_half(limit))
-            if not self.explain().culprits:
-                # The first answer covers few of the hashed links, and few of the pairs of nodes across these links.
-                count = (limit - len(self.rounds)) // 2
-                rounds = light_rounds(planner, used_turns=first_answer_rounds(cluster), count=count)
-                self._measure(rounds, limit)
+        self._measure(hub_rounds, (len(self.rounds) + limit) // 2)  # the other half is for the open questions
         self._separate(planner, limit)
+        if not self.explain().culprits:
+            if self.max_rounds is None:
+                limit += len(pair_rounds)
+            self._measure(pair_rounds, limit)
+            self._separate(planner, limit)
         return self.explain()
-
-    def _limit_at_half(self, limit: int) -> int:
-        """Returns a smaller limit, which leaves half of the rounds that are not measured yet."""
-        return (len(self.rounds) + limit) // 2
 
     def _separate(self, planner: RoundPlanner, limit: int) -> None:
         """Measures rounds for the open questions until none is open or the turns are used up."""

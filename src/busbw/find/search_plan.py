@@ -7,10 +7,13 @@ The first rounds depend only on the shape of the cluster and on the seed, so a s
 - between leaves, with all NICs, and with at most one flow per leaf in each direction (sparse);
 - across lanes, only in clusters so small that a NIC has too few partners along its lane.
 
-The later rounds are between leaves, except those of `--pairs`. If flows collide on uplinks, these rounds use an eighth
-of the NICs (light).
-The first answer is the explanation of `first_answer_rounds` rounds.
+The later rounds of the first answer are between leaves. If flows collide on uplinks, these rounds use an eighth of the
+NICs (light). The first answer is the explanation of `first_answer_rounds` rounds.
+
+If no part is slow then, further rounds measure the pairs of nodes that exchanged no data so far.
 """
+
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -27,6 +30,9 @@ _ACROSS_LEAVES_ROUNDS, _SPARSE_ROUNDS = 2, 2
 _RESERVED_ROUNDS = 4
 """Rounds of the first answer that are not used, and so are left for hubs and open questions."""
 _MIN_REMAINING_ROUNDS = 2
+_MAX_PAIR_ROUNDS = 160
+"""Maximum number of rounds for pairs of nodes after the first answer. 1,024 nodes with 8 NICs need 128 rounds, and 256
+nodes with hashed uplinks need 124."""
 SMALL_CLUSTER_NODES = 3
 """Maximum number of nodes of a small cluster. Its NICs have at most two partners on their lane, so flows across lanes
 are needed."""
@@ -60,22 +66,29 @@ def remaining_rounds(planner: RoundPlanner, measured: int, *, collides: bool) ->
         collides: True if flows between leaves collide at full load, so that only a few of them may run at once.
     """
     count = max(first_answer_rounds(planner.cluster) - _RESERVED_ROUNDS - measured, _MIN_REMAINING_ROUNDS)
-    if collides:
-        return light_rounds(planner, used_turns=0, count=count)
-    return with_flows(planner.across_leaves(_ACROSS_LEAVES_ROUNDS + turn) for turn in range(count))
+    return with_flows(_rounds_between_leaves(planner, range(count), collides=collides))
 
 
-def light_rounds(planner: RoundPlanner, *, used_turns: int, count: int) -> list[Round]:
-    """Returns rounds between leaves with few flows.
+def node_pair_rounds(planner: RoundPlanner, measured: int, *, collides: bool) -> list[Round]:
+    """Returns rounds with the pairs of nodes that exchange no data before the first answer, at most _MAX_PAIR_ROUNDS.
 
-    Args:
-        planner: Planner of the cluster.
-        used_turns: Number of turns that earlier light rounds used. Other turns measure other pairs of nodes.
-        count: Number of rounds.
+    Each pair exchanges data on one lane. The arguments are those of the call of `remaining_rounds`.
     """
-    first_turn = _SPARSE_ROUNDS + used_turns  # sparse rounds have the same pairs in the same turns
-    turns = range(first_turn, first_turn + count)
-    return with_flows(planner.thinned_across_leaves(turn, Load.LIGHT) for turn in turns)
+    used_turns = len(remaining_rounds(planner, measured, collides=collides))
+    turns = planner.light_turns if collides else planner.across_turns - _ACROSS_LEAVES_ROUNDS
+    within = (planner.within_leaves(turn, Load.BOTH) for turn in range(WITHIN_LEAVES_TURNS, planner.within_turns))
+    between = _rounds_between_leaves(planner, range(used_turns, turns), collides=collides)
+    return with_flows([*within, *between])[:_MAX_PAIR_ROUNDS]
+
+
+def _rounds_between_leaves(planner: RoundPlanner, turns: Iterable[int], *, collides: bool) -> Iterator[Round]:
+    """Yields the rounds of these turns. Turn 0 follows the first rounds."""
+    for turn in turns:
+        if collides:
+            # Sparse rounds have the same pairs in the same turns.
+            yield planner.thinned_across_leaves(_SPARSE_ROUNDS + turn, Load.LIGHT)
+        else:
+            yield planner.across_leaves(_ACROSS_LEAVES_ROUNDS + turn)
 
 
 def all_pair_rounds(planner: RoundPlanner) -> list[Round]:

@@ -9,7 +9,13 @@ from busbw.find.cluster import Cluster, NicDescription, NodeDescription
 from busbw.find.matchings import circle_count, circle_matching, light_matching
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import Load
-from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_rounds, remaining_rounds
+from busbw.find.search_plan import (
+    all_pair_rounds,
+    first_answer_rounds,
+    first_rounds,
+    node_pair_rounds,
+    remaining_rounds,
+)
 from busbw.simulator.fabric import Fabric
 
 SHAPES = [(2, 8, 2), (3, 1, 3), (4, 8, 2), (5, 3, 2), (16, 8, 4), (33, 8, 8), (64, 8, 32)]
@@ -107,6 +113,27 @@ def test_all_gpus_of_a_nic_take_turns() -> None:
     network = [one for one in first_rounds(RoundPlanner(cluster, seed=0)) if one.load is not Load.INSIDE]
     used = {gpu for one in network for gpu in one.source.tolist()}
     assert used == set(range(24))
+
+
+@pytest.mark.parametrize("collides", [False, True])
+@pytest.mark.parametrize("layout", ["rail", "leaf-spine"])
+@pytest.mark.parametrize(("nodes", "gpus", "group"), [*SHAPES, (48, 8, 32), (40, 1, 8), (256, 8, 32)])
+def test_every_pair_of_nodes_is_measured_after_the_first_answer(
+    nodes: int, gpus: int, group: int, layout: str, *, collides: bool
+) -> None:
+    cluster = cluster_of(nodes, gpus, group, layout)
+    planner = RoundPlanner(cluster, seed=3)
+    first = first_rounds(planner)
+    remaining = remaining_rounds(planner, len(first), collides=collides)
+    rounds = [*first, *remaining, *node_pair_rounds(planner, len(first), collides=collides)]
+    nodes_of_flows = np.concatenate([cluster.gpu_node[np.stack([one.source, one.target])].T for one in rounds])
+    pairs = np.unique(np.sort(nodes_of_flows[nodes_of_flows[:, 0] != nodes_of_flows[:, 1]], axis=1), axis=0)
+    assert len(pairs) == nodes * (nodes - 1) // 2
+
+
+def test_a_huge_cluster_measures_a_limited_number_of_pairs() -> None:
+    planner = RoundPlanner(cluster_of(512, 1, 8), seed=0)
+    assert len(node_pair_rounds(planner, 20, collides=True)) == 160
 
 
 def test_all_pair_rounds_measure_every_pair_of_nodes_on_every_rail() -> None:
