@@ -19,6 +19,8 @@ struct CollectiveFacts {
 
   bool reduces = redop == "always";
   bool has_root = !root.empty();
+  bool only_root_sends = root == "source";
+  bool only_root_receives = root == "target";
   bool sends_shares = input == "shares";  // a rank's input has one share for each rank
   bool receives_shares = output == "shares";
 };
