@@ -3,7 +3,7 @@
 // different buffers. If the memory is too small, all communicators use the start of the buffers.
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <utility>
 
 #include "replay/matched_calls.hpp"
 
