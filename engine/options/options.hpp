@@ -26,7 +26,7 @@ namespace busbw {
 /// Everything that the command line and the environment determine.
 struct Options {
   std::string program;     // "all_reduce_perf"
-  std::string collective;  // "all_reduce"
+  std::string collective;  // "all_reduce"; in programs without a collective "flows", "replay" or "comm_ops"
   std::vector<std::string> args;
   FlagValues flags{{}};  // as typed, for messages
   RunSettings settings;
