@@ -28,7 +28,6 @@ bool moves_data(LifecycleCall call) {
   return call == LifecycleCall::first_all_reduce || call == LifecycleCall::next_all_reduce;
 }
 
-/// True for a call that ends a communicator. The parent ends after its children.
 bool ends_communicator(LifecycleCall call) {
   return call == LifecycleCall::finalize || call == LifecycleCall::destroy || call == LifecycleCall::abort;
 }
@@ -44,12 +43,12 @@ LateRank make_late_rank(LateRank::Kind kind, const RankInfo& rank, double late_s
 
 /// Finds the rank that began every call after all other ranks, so that these waited for it.
 std::optional<LateRank> find_late_caller(RankCalls calls, const std::vector<RankInfo>& ranks, double time_s) {
-  const auto earliest_s = [](const CallTimes* times) { return std::ranges::min(times->delay_s); };
-  const auto last = std::ranges::max_element(calls, {}, earliest_s);
-  double others_s = 0;
+  const auto shortest_delay_s = [](const CallTimes* times) { return std::ranges::min(times->delay_s); };
+  const auto last = std::ranges::max_element(calls, {}, shortest_delay_s);
+  double longest_other_delay_s = 0;
   for (auto times = calls.begin(); times != calls.end(); ++times)
-    if (times != last) others_s = std::max(others_s, std::ranges::max((*times)->delay_s));
-  const double late_s = earliest_s(*last) - others_s;
+    if (times != last) longest_other_delay_s = std::max(longest_other_delay_s, std::ranges::max((*times)->delay_s));
+  const double late_s = shortest_delay_s(*last) - longest_other_delay_s;
   if (late_s < kMinLateS || late_s < kMinLateShare * time_s) return std::nullopt;
   return make_late_rank(LateRank::Kind::late_start, ranks[static_cast<std::size_t>(last - calls.begin())], late_s,
                         fmt::format("starts each call {:.0f} ms after all others; check for other load on its host, "
@@ -95,7 +94,7 @@ Measurement make_measurement(const CommOpsCase& comm_case, RankCalls calls, bool
   for (const CallTimes* times : calls) {
     RankReport& report = reports.emplace_back();
     report.samples.operation_s = times->time_s;
-    for (const double time_s : times->time_s) report.samples.total += {time_s, 0, 1};
+    for (const double time_s : times->time_s) report.samples.total += {.elapsed_s = time_s, .operations = 1};
     const Statistics delay = summarize(times->delay_s);
     report.samples.start_delay = {delay.median_s, delay.median_ci95_s};
     report.check_result = times->check_result;
@@ -181,7 +180,7 @@ LifecycleRow make_lifecycle_row(const CommOpsCase& comm_case, RankCalls calls, c
   row.median_s = median_s(std::move(samples_s));
   const auto of_parent = parent_calls.find(call);
   const bool has_parent_call = of_parent != parent_calls.end();
-  const bool is_parent_last = ends_communicator(call);
+  const bool is_parent_last = ends_communicator(call);  // a parent is made before its children and ends after them
   if (has_parent_call && !is_parent_last) add_to_timers(row.timers, comm_case.test, of_parent->second, backend);
   add_to_timers(row.timers, comm_case.test, calls, backend);
   if (has_parent_call && is_parent_last) add_to_timers(row.timers, comm_case.test, of_parent->second, backend);

@@ -78,7 +78,8 @@ class Neighbor final : public BackgroundActivity {
   /// Counts the round that begins now. Returns false if the limit is reached.
   bool begin_round();
   void end_round();
-  /// Seconds with an unfinished operation, from any start to `now_s`. Call it with the mutex locked.
+  /// Seconds with an unfinished operation until `now_s`. Only differences are meaningful. Call it with the mutex
+  /// locked.
   double active_until(double now_s) const;
 
   const NeighborLoad& load_;

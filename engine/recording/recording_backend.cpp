@@ -2,6 +2,7 @@
 // process.
 #include "recording/recording_backend.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -61,10 +62,11 @@ class RecordingCommunicator final : public ObservingCommunicator {
 
   void end_operation() override {
     const std::uint64_t end_ns = trace_->now_ns();
+    constexpr std::uint64_t kMaxHostNs = trace::kUnknownCount - 1;  // kUnknownCount marks an unknown duration
+    const auto host_ns = static_cast<std::uint32_t>(std::min(end_ns - start_ns_, kMaxHostNs));
     for (OperationRecord* const record : open_) {
       record->device_end_ns.store(end_ns, std::memory_order_relaxed);
-      record->host_ns =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(end_ns - start_ns_, trace::kUnknownCount - 1));
+      record->host_ns = host_ns;
       record->kind.store(trace::Kind::operation, std::memory_order_release);
     }
     open_.clear();
@@ -139,8 +141,8 @@ class RecordingBackend final : public Backend {
     return std::make_unique<RecordingCommunicator>(std::move(communicator), process_trace(world), world.rank(), group);
   }
 
-  /// Returns the trace of this process. The first rank of the process opens the file, after a fork. The file closes
-  /// with the last communicator.
+  /// Returns the trace of this process. The first rank opens the file. An earlier opening would be too early, because
+  /// each forked process needs its own file. The file closes with the last communicator.
   std::shared_ptr<ProcessTrace> process_trace(const Team& world) {
     const std::lock_guard lock(mutex_);
     auto trace = trace_.lock();
