@@ -57,11 +57,10 @@ CommandLine read_command_line(const std::string& program, const std::string& pro
   add_request("--list-devices", InfoRequest::devices);
   add_request("--world", InfoRequest::world);
   std::map<std::string, std::string> values;
-  // The other programs also parse flags of a sweep that they do not have, so that parse_options can name them in its
-  // error. In comm_ops, the short names of such flags have another meaning, so comm_ops parses its own flags only.
+  // comm_ops gives short names of other programs another meaning, so it parses its own flags only. The other programs
+  // parse each other's flags too, so that parse_options can say in its error that a program lacks a flag.
   const auto is_parsed = [&](const Flag& flag) {
-    if (applies_to(flag, program_kind)) return true;
-    return program_kind != kCommOpsName && !applies_to(flag, kCommOpsName);
+    return program_kind == kCommOpsName ? applies_to(flag, program_kind) : !is_only_in_comm_ops(flag);
   };
   for (const Flag& flag : flag_table()) {
     if (!is_parsed(flag)) continue;

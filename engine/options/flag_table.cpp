@@ -209,12 +209,14 @@ const std::vector<Flag>& flag_table() {
 
 bool applies_to(const Flag& flag, std::string_view program_kind) {
   const auto is_in = [&](const auto& names) { return std::ranges::find(names, flag.long_name) != names.end(); };
-  if (flag.section == kCommOps) return program_kind == kCommOpsName;
+  if (is_only_in_comm_ops(flag)) return program_kind == kCommOpsName;
   if (program_kind == kCommOpsName) return is_in(kCommOpsFlags);
   if (program_kind == kFlowsName) return is_in(kFlowsFlags);
   if (program_kind == kReplayName) return !is_in(kNotReplayFlags);
   return true;
 }
+
+bool is_only_in_comm_ops(const Flag& flag) { return flag.section == kCommOps; }
 
 std::string spelling(std::string_view long_name) {
   const auto& flags = flag_table();

@@ -23,6 +23,8 @@ const std::vector<Flag>& flag_table();
 /// `flows` and `replay` have no sweep, `flows` also no check and no table. `comm_ops` has flags of its own, with short
 /// names that mean other flags in other programs.
 bool applies_to(const Flag& flag, std::string_view program_kind);
+/// True if only comm_ops has the flag.
+bool is_only_in_comm_ops(const Flag& flag);
 
 /// Returns a flag's names for messages: "-b (--minbytes)".
 std::string spelling(std::string_view long_name);
