@@ -31,6 +31,7 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t kChunkRecords = kChunkBytes / kRecordBytes;
 constexpr std::uint64_t kChunksAhead = 2;
 constexpr const char* kMaxBytesVariable = "BUSBW_TRACE_MAX_BYTES";
+constexpr std::uint64_t kMinSizeLimitBytes = 8 << 10;  // the header and 64 records
 
 /// Returns the name with only letters, digits, dots and hyphens, for a file name.
 std::string file_name_text(std::string name) {
@@ -84,7 +85,7 @@ std::optional<TraceSettings> trace_settings(Environment environment) {
   TraceSettings settings{.directory = *directory};
   if (const auto text = nonempty_variable(environment, kMaxBytesVariable)) {
     const auto bytes = parse_size_bytes(*text);
-    if (!bytes || *bytes < kHeaderBytes + kRecordBytes)
+    if (!bytes || *bytes < kMinSizeLimitBytes)
       throw UsageError(fmt::format("{}: not a size of at least 8K: {}; set it to a size such as 256M",
                                    kMaxBytesVariable, printable_value(*text)));
     settings.max_bytes = *bytes;
