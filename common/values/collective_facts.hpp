@@ -17,6 +17,7 @@ struct CollectiveFacts {
   std::string_view root = {};
   std::array<std::string_view, 3> fast_methods = {};
 
+  // Derived from the texts.
   bool reduces = redop == "always";
   bool has_root = !root.empty();
   bool only_root_sends = root == "source";

@@ -13,6 +13,8 @@ namespace busbw {
 /// Makes a collective with these settings.
 using CollectiveFactory = std::unique_ptr<Collective> (*)(const CollectiveSettings&);
 
+// collectives.inc has a line for each collective: BUSBW_COLLECTIVE(reduce, .bus_factor = "1", ...), or
+// BUSBW_FAST_COLLECTIVE(...) if the fast path has it. Each line defines facts::reduce and declares make_reduce.
 #define BUSBW_COLLECTIVE(collective, ...)                                        \
   namespace facts {                                                              \
   inline constexpr CollectiveFacts collective{.name = #collective, __VA_ARGS__}; \

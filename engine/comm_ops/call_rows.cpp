@@ -64,9 +64,9 @@ std::optional<LateRank> find_slow_caller(RankCalls equals, std::span<const RankI
   for (const CallTimes* times : equals) medians_s.push_back(median_s(times->time_s));
   const double typical_s = median_s(medians_s);
   const auto slowest = std::ranges::max_element(medians_s) - medians_s.begin();
-  const double fastest_s = std::ranges::min(equals[static_cast<std::size_t>(slowest)]->time_s);
+  const double fastest_call_s = std::ranges::min(equals[static_cast<std::size_t>(slowest)]->time_s);
   const double slow_s = medians_s[static_cast<std::size_t>(slowest)] - typical_s;
-  if (fastest_s < kSlowFactor * typical_s || slow_s < kMinLateS) return std::nullopt;
+  if (fastest_call_s < kSlowFactor * typical_s || slow_s < kMinLateS) return std::nullopt;
   return make_late_rank(LateRank::Kind::slow_call, ranks[static_cast<std::size_t>(slowest)], slow_s,
                         fmt::format("takes {:.0f} ms longer than the median of its equals; compare its host's CPU, GPU "
                                     "and network with theirs (busbw doctor)",

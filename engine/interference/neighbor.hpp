@@ -27,6 +27,7 @@ struct NeighborActivity {
   std::uint64_t measured_operations = 0;  // operations that overlap the measured time
   double measured_operations_s = 0;       // whole duration of the measured operations
 
+  /// For messages between ranks, see HasMembers.
   static auto members(auto& self) {
     return std::tie(self.measured_s, self.active_s, self.operations, self.measured_operations,
                     self.measured_operations_s);

@@ -27,7 +27,7 @@ namespace busbw {
 struct Options {
   std::string program;     // "all_reduce_perf"
   std::string collective;  // "all_reduce"; in programs without a collective "flows", "replay" or "comm_ops"
-  std::vector<std::string> args;
+  std::vector<std::string> args;  // the command line from the program's name on, for the record
   FlagValues flags{{}};  // as typed, for messages
   RunSettings settings;
   DataChoice data;

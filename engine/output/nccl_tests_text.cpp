@@ -335,9 +335,10 @@ void NcclTestsText::append_inexact_check(std::string& out, const Row& row) {
   for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
     if (!*measurement) continue;
     const CheckResult& check = (*measurement)->check;
-    if (check.state != CheckResult::State::checked || check.exactness.empty() || check.exactness == "exact") continue;
-    if (!named_inexact_checks_.emplace(row.dtype_name(), row.redop).second) continue;
-    append_comment(out, fmt::format("Check of {}: {}", operation_text(row), check.exactness));
+    const bool is_exact = check.exactness.empty() || check.exactness == "exact";
+    if (check.state != CheckResult::State::checked || is_exact) continue;
+    const bool is_first = named_inexact_checks_.emplace(row.dtype_name(), row.redop).second;
+    if (is_first) append_comment(out, fmt::format("Check of {}: {}", operation_text(row), check.exactness));
   }
 }
 

@@ -18,11 +18,11 @@ using trace::OperationRecord;
 
 /// True if the pointers are in place as NCCL defines it.
 bool is_in_place(const ObservedOperation& operation, int rank) {
-  const std::size_t share_bytes = operation.count * size_bytes(operation.dtype) * static_cast<std::size_t>(rank);
+  const std::size_t share_offset = operation.count * size_bytes(operation.dtype) * static_cast<std::size_t>(rank);
   const bool receives_shares = operation.function == Function::all_gather || operation.function == Function::gather;
   const bool sends_shares = operation.function == Function::reduce_scatter || operation.function == Function::scatter;
-  const std::byte* const own_input = operation.send + (sends_shares ? share_bytes : 0);
-  const std::byte* const own_result = operation.recv + (receives_shares ? share_bytes : 0);
+  const std::byte* const own_input = operation.send + (sends_shares ? share_offset : 0);
+  const std::byte* const own_result = operation.recv + (receives_shares ? share_offset : 0);
   return own_input == own_result;
 }
 

@@ -42,7 +42,8 @@ void add_calls(const std::vector<ReplayOperation>& operations, std::size_t first
     exchange.is_exchange = true;
     exchange.operations.push_back(i);
   }
-  // All ranks use this order, because the host backend runs the calls one after the other.
+  // Collectives by communicator, then exchanges: the same order on all ranks, because the host backend runs the calls
+  // one after the other.
   std::stable_sort(calls.begin() + static_cast<std::ptrdiff_t>(first_call), calls.end(),
                    [](const ReplayCall& a, const ReplayCall& b) { return a.communicator < b.communicator; });
   for (auto& [key, exchange] : exchanges) calls.push_back(std::move(exchange));

@@ -42,7 +42,8 @@ RankCheckResult check_call(const DistinctCall& call, int ranks, Communicator* co
   const Shape shape =
       exchange ? exchange->shape(/*count=*/0, /*element_bytes=*/1, ranks) : collective.call_shape(call.count, ranks);
   const Placement placement = call.in_place ? Placement::in_place : Placement::out_of_place;
-  const RankCase rank_case{collective, shape, call.dtype, call.redop, std::max(0, call.root), seed};
+  const int root = std::max(0, call.root);  // -1 if the collective has no root
+  const RankCase rank_case{collective, shape, call.dtype, call.redop, root, seed};
   ReductionValues values(call.dtype, call.redop, ranks);
   std::optional<CaseBuffers> buffers;
   std::optional<Checker> checker;
