@@ -12,7 +12,7 @@ namespace busbw {
 struct CommandLine {
   FlagValues flags = FlagValues({});
   std::optional<InfoRequest> request;  // set if a flag such as --help is present
-  std::string operand;                 // word before the flags: file of a replay, or tests of comm_ops; empty: none
+  std::string operand;  // the word that is no flag: file of a replay, or tests of comm_ops; empty: none
 };
 
 /// Splits the arguments of a program. `program_kind`: as in `applies_to`. Throws UsageError for unknown flags, missing

@@ -141,8 +141,8 @@ class RecordingBackend final : public Backend {
     return std::make_unique<RecordingCommunicator>(std::move(communicator), process_trace(world), world.rank(), group);
   }
 
-  /// Returns the trace of this process. The first rank opens the file. An earlier opening would be too early, because
-  /// each forked process needs its own file. The file closes with the last communicator.
+  /// Returns the trace of this process. Its first rank opens the file, so that each forked process has its own file.
+  /// The file closes with the last communicator.
   std::shared_ptr<ProcessTrace> process_trace(const Team& world) {
     const std::lock_guard lock(mutex_);
     auto trace = trace_.lock();

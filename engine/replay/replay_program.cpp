@@ -205,7 +205,7 @@ class ProgramParser {
     return operation;
   }
 
-  /// Converts an index in a communicator of the document to the index in that of ReplayProgram, which is sorted.
+  /// Converts an index in the document's ranks of a communicator to the index in ReplayProgram's, which are sorted.
   int index_in_ascending_order(int communicator, int listed_index) const {
     const auto index = static_cast<std::size_t>(communicator);
     const int rank = listed_members_[index][static_cast<std::size_t>(listed_index)];

@@ -95,9 +95,9 @@ ReplayStep::ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& com
 ReplayStep::~ReplayStep() = default;
 
 ReplayStep::PreparedCall ReplayStep::prepare_call(const ReplayProgram& program, const ReplayCall& call,
-                                                  std::size_t slice) const {
-  std::byte* send = communicators_.first().send_buffer().data() + slice;
-  std::byte* recv = communicators_.first().recv_buffer().data() + slice;
+                                                  std::size_t slice_offset) const {
+  std::byte* send = communicators_.first().send_buffer().data() + slice_offset;
+  std::byte* recv = communicators_.first().recv_buffer().data() + slice_offset;
   const auto& operations = program.operations[static_cast<std::size_t>(world_.rank())];
   const ReplayOperation& first = operations[call.operations.front()];
   PreparedCall prepared{.communicator = communicators_.find(call.communicator),

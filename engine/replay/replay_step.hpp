@@ -48,7 +48,7 @@ class ReplayStep final : public ReplayDescription {
  private:
   struct PreparedCall;
 
-  PreparedCall prepare_call(const ReplayProgram& program, const ReplayCall& call, std::size_t slice) const;
+  PreparedCall prepare_call(const ReplayProgram& program, const ReplayCall& call, std::size_t slice_offset) const;
   static void set_transfers(const std::vector<ReplayOperation>& operations, const ReplayCall& call, std::byte* send,
                             std::byte* recv, PreparedCall& prepared);
   /// Ends of the last operation and of the last gap of a communicator, by the host clock.

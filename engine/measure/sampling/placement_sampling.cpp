@@ -47,7 +47,6 @@ void gather_samples(Team& world, const Samples& own, std::vector<RankReport>& re
   for (std::size_t rank = 0; rank < all.size(); ++rank) append(all[rank], reports_of_all[rank].samples);
 }
 
-/// Runs one batch.
 Samples run_batch(IterationRunner& runner, SamplingStrategy& strategy, VisibleOverhead overhead) {
   Samples batch;
   // The total is measured first, right after the warm-up, as in nccl-tests.
