@@ -15,12 +15,13 @@
 namespace busbw {
 namespace {
 
-// A rank is late or slow only if every iteration shows it, by at least this time and this share of the whole time.
-// Starts and ends of processes on a busy host differ by less.
+// A rank is late only if every iteration shows it, by at least this time and this share of the call's time. Starts and
+// ends of processes on a busy host differ by less.
 constexpr double kMinLateS = 1e-3;
 constexpr double kMinLateShare = 0.1;
 constexpr std::size_t kMinIterations = 2;
-// A rank is slow if even its fastest call takes this many times as long as the median call of the median rank.
+// A rank is slow if even its fastest call takes this many times as long as the median call of the median rank, and if
+// its median call takes at least kMinLateS longer.
 constexpr double kSlowFactor = 2;
 constexpr std::size_t kMinEqualRanks = 3;  // of two ranks, neither is typical
 

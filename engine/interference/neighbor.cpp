@@ -16,7 +16,7 @@ constexpr int kOperationsPerDeviceRound = 16;
 }  // namespace
 
 /// Restricts a communicator to the neighbor's part of the buffers. The part before `offset` belongs to the measured
-/// operation. Unlike other observing communicators, this one has the inner timestamps, by which loads recognize a device.
+/// operation. Unlike other observing communicators, this one has timestamps, by which loads recognize a device.
 class Neighbor::SlicedCommunicator final : public ObservingCommunicator {
  public:
   SlicedCommunicator(Communicator& inner, std::size_t offset)
