@@ -33,7 +33,7 @@ constexpr std::uint64_t kChunksAhead = 2;
 constexpr const char* kMaxBytesVariable = "BUSBW_TRACE_MAX_BYTES";
 constexpr std::uint64_t kMinSizeLimitBytes = 8 << 10;  // the header and 64 records
 
-/// Returns the name with only letters, digits, dots and hyphens, for a file name.
+/// Returns the name for a file name. All characters except letters, digits, dots and hyphens become "_".
 std::string file_name_text(std::string name) {
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
   return name.empty() ? "unknown" : name;
