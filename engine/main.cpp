@@ -46,10 +46,10 @@ constexpr CollectiveDescription kDescriptions[]{
 #include "common/values/collective_descriptions.inc"
 };
 
-/// Program name, collective and arguments of this process.
+/// Command line of this process.
 struct Invocation {
-  std::string program;
-  std::string collective;
+  std::string program;     // for messages: "all_reduce_perf", "busbw-engine flows"
+  std::string collective;  // "all_reduce", or the name of a program without a collective, such as "flows"
   std::vector<std::string> arguments;
 };
 
@@ -75,8 +75,9 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
   const std::string name(without_folder(called_as));
   if (const auto end = name.find(kProgramSuffix); end != name.npos && has_program(name.substr(0, end)))
     return {name, name.substr(0, end), std::move(arguments)};
-  constexpr std::array other_programs{kFlowsName, kReplayName, kEachNodeName};
-  if (!arguments.empty() && std::ranges::find(other_programs, arguments.front()) != other_programs.end())
+  constexpr std::array programs_without_collective{kFlowsName, kReplayName, kEachNodeName};
+  if (!arguments.empty() &&
+      std::ranges::find(programs_without_collective, arguments.front()) != programs_without_collective.end())
     return {fmt::format("{} {}", kEngineName, arguments.front()),
             arguments.front(),
             {arguments.begin() + 1, arguments.end()}};

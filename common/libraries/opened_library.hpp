@@ -20,7 +20,8 @@ struct OpenedLibrary {
   /// function. Older versions also return null, because a library that is loaded in front of them may export the name
   /// nevertheless.
   void* find(const char* function, int since = 0) const noexcept;
-  /// Sets `version`. Throws EnvironmentError if the library does not report it; `setting` can name another library.
+  /// Sets `version`. Throws EnvironmentError if the library does not report it. `setting`: name of the option or
+  /// variable that selects the library, for the message.
   void read_version(std::string_view setting);
   /// Name for messages: "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
   std::string name_text() const;

@@ -42,7 +42,7 @@ class TickLimit {
 
 void sleep_tick();
 
-/// Converts seconds to whole ticks. Values above 1e7 s count as 1e7 s, so that the result fits an int.
+/// Converts seconds to whole ticks, rounded down. Values above 1e7 s count as 1e7 s, so that the result fits an int.
 int ticks_of(double seconds);
 
 }  // namespace busbw

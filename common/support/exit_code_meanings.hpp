@@ -7,7 +7,6 @@
 
 namespace busbw {
 
-/// One exit code with its meaning.
 struct ExitCodeMeaning {
   ExitCode code;
   std::string_view meaning;

@@ -60,7 +60,7 @@ enum Flag : std::uint8_t {
   kCaptured = 1,     // called while a CUDA graph was captured; it did not run then
   kGraphReplay = 2,  // issued by the launch of a graph
   kInPlace = 4,
-  kIsInPlaceKnown = 8,
+  kIsInPlaceKnown = 8,  // without this bit, kInPlace says nothing
   kCountIsInBytes = 16,  // the source does not report the caller's datatype: count is in bytes, datatype is int8
   /// The computation before this operation does not wait for the previous operation. Only traces of models set it.
   kOverlapped = 32,

@@ -31,8 +31,9 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t kChunkRecords = kChunkBytes / kRecordBytes;
 constexpr std::uint64_t kChunksAhead = 2;
 constexpr const char* kMaxBytesVariable = "BUSBW_TRACE_MAX_BYTES";
+constexpr std::uint64_t kMinSizeLimitBytes = 8 << 10;  // the header and 64 records
 
-/// Returns the name with only letters, digits, dots and hyphens, for a file name.
+/// Returns the name for a file name. All characters except letters, digits, dots and hyphens become "_".
 std::string file_name_text(std::string name) {
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
   return name.empty() ? "unknown" : name;
@@ -47,8 +48,7 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// Reserves disk space for a file system that cannot allocate it, by writing zeros. Some network file systems need
-/// this.
+/// Reserves disk space by writing zeros, for file systems without fallocate, such as some network file systems.
 bool write_zeros(int file, std::uint64_t begin, std::uint64_t end) noexcept {
   static constexpr std::array<char, 64 << 10> kZeros{};
   for (std::uint64_t position = begin; position < end;) {
@@ -85,7 +85,7 @@ std::optional<TraceSettings> trace_settings(Environment environment) {
   TraceSettings settings{.directory = *directory};
   if (const auto text = nonempty_variable(environment, kMaxBytesVariable)) {
     const auto bytes = parse_size_bytes(*text);
-    if (!bytes || *bytes < kHeaderBytes + kRecordBytes)
+    if (!bytes || *bytes < kMinSizeLimitBytes)
       throw UsageError(fmt::format("{}: not a size of at least 8K: {}; set it to a size such as 256M",
                                    kMaxBytesVariable, printable_value(*text)));
     settings.max_bytes = *bytes;
@@ -138,14 +138,14 @@ void TraceFile::create_file(const std::filesystem::path& directory, const std::s
 
 void TraceFile::map_file() {
   mapped_bytes_ = round_up(kHeaderBytes + max_records_ * kRecordBytes, page_bytes());
-  const auto remove_after_failed = [this](std::string_view action) {
+  const auto remove_and_throw = [this](std::string_view failed_action) {
     const int error = errno;
     unlink(path_.c_str());
-    return file_error(action, error);
+    throw file_error(failed_action, error);
   };
-  if (!reserve_space(file_.number(), 0, kHeaderBytes)) throw remove_after_failed("reserve space for");
+  if (!reserve_space(file_.number(), 0, kHeaderBytes)) remove_and_throw("reserve space for");
   void* const base = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number(), 0);
-  if (base == MAP_FAILED) throw remove_after_failed("map");
+  if (base == MAP_FAILED) remove_and_throw("map");
   base_ = static_cast<std::byte*>(base);
 }
 
@@ -155,13 +155,15 @@ TraceFile::~TraceFile() {
 }
 
 void* TraceFile::take_slot() noexcept {
-  // All threads write the cache line of `record_count`, so each record changes it only once. It may exceed the limit.
   const std::uint64_t record_limit = record_limit_.load(std::memory_order_relaxed);
   if (record_limit == 0) return nullptr;
+  // One addition for each record, because all threads contend for the counter. So the counter may exceed the limit;
+  // `close` corrects it.
   const std::uint64_t slot = header_->record_count.fetch_add(1, std::memory_order_relaxed);
   if (slot >= record_limit) return nullptr;
   const std::uint64_t chunk = slot / kChunkRecords;
-  if (slot % kChunkRecords == kChunkRecords / 2) reserve_chunk(chunk + kChunksAhead);
+  const bool is_middle_of_chunk = slot % kChunkRecords == kChunkRecords / 2;  // one thread gets this slot
+  if (is_middle_of_chunk) reserve_chunk(chunk + kChunksAhead);
   if (!is_reserved_[chunk].load(std::memory_order_acquire)) return nullptr;
   return base_ + kHeaderBytes + slot * kRecordBytes;
 }
@@ -175,7 +177,7 @@ void TraceFile::reserve_chunk(std::uint64_t chunk) noexcept {
   const int caller_errno = errno;
   if (reserve_space(file_.number(), begin, end)) {
 #ifdef MADV_POPULATE_WRITE
-    // Spares the callers page faults. Linux before 5.14 refuses, and then they fault.
+    // Maps the pages now, so that no caller has a page fault. Linux before 5.14 refuses; the callers then have them.
     const std::uint64_t page = begin / page_bytes() * page_bytes();
     madvise(base_ + page, end - page, MADV_POPULATE_WRITE);
 #endif
@@ -185,7 +187,7 @@ void TraceFile::reserve_chunk(std::uint64_t chunk) noexcept {
 }
 
 void TraceFile::close() noexcept {
-  if (getpid() != pid_) return;
+  if (getpid() != pid_) return;  // a forked child must not end the file of its parent
   const std::uint64_t max_records = record_limit_.exchange(0);
   if (max_records == 0) return;
   // After a full disk the file may end before the last record. Extending it could raise SIGXFSZ.

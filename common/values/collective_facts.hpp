@@ -17,8 +17,11 @@ struct CollectiveFacts {
   std::string_view root = {};
   std::array<std::string_view, 3> fast_methods = {};
 
+  // Derived from the texts.
   bool reduces = redop == "always";
   bool has_root = !root.empty();
+  bool only_root_sends = root == "source";
+  bool only_root_receives = root == "target";
   bool sends_shares = input == "shares";  // a rank's input has one share for each rank
   bool receives_shares = output == "shares";
 };

@@ -25,7 +25,7 @@ std::optional<double> take_number(std::string_view& text) {
   return value;
 }
 
-/// Bytes of a unit. Nothing if `suffix` is not a unit.
+/// Bytes of a unit: 1 for "", 1024 for "K", "kb" and "KiB". Nothing if `suffix` is not a unit.
 std::optional<double> size_unit_bytes(std::string_view suffix) {
   std::string unit(suffix);
   std::ranges::transform(unit, unit.begin(), [](unsigned char letter) { return std::toupper(letter); });

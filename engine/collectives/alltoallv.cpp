@@ -10,8 +10,10 @@
 namespace busbw {
 namespace {
 
-/// A call of alltoallv on `ranks` ranks. `count` is Shape::param_count.
+/// A call of alltoallv on `ranks` ranks.
 struct PatternCall {
+  /// Shape::param_count. DistanceSpread: mean number of elements from a rank to one rank. ReceiverShares: number of
+  /// elements from a rank to all ranks. Matrices: 0.
   std::size_t count;
   std::size_t element_bytes;
   int ranks;
@@ -47,14 +49,14 @@ std::size_t elements_sent(const ReceiverShares& pattern, const PatternCall& call
   return elements_of_receiver(pattern, call.count, call.element_bytes, to);
 }
 
-/// Returns Shape::param_count for a requested `count`. A matrix determines all counts, so the result is 0.
-std::size_t param_count(const DistanceSpread&, std::size_t count, std::size_t element_bytes, int ranks) {
-  return share_of(count, element_bytes, ranks);
+/// Returns Shape::param_count. `sweep_count`: elements of the row's size. A matrix determines all counts, so it has 0.
+std::size_t param_count(const DistanceSpread&, std::size_t sweep_count, std::size_t element_bytes, int ranks) {
+  return share_of(sweep_count, element_bytes, ranks);
 }
 
 std::size_t param_count(const ByteMatrix&, std::size_t, std::size_t, int) { return 0; }
 std::size_t param_count(const CountMatrix&, std::size_t, std::size_t, int) { return 0; }
-std::size_t param_count(const ReceiverShares&, std::size_t count, std::size_t, int) { return count; }
+std::size_t param_count(const ReceiverShares&, std::size_t sweep_count, std::size_t, int) { return sweep_count; }
 
 class Alltoallv final : public Collective {
  public:
@@ -80,14 +82,14 @@ class Alltoallv final : public Collective {
     // A DistanceSpread depends only on the distance between ranks, so rank 0 sends and receives as much as any rank.
     const int ranks_to_check = std::holds_alternative<DistanceSpread>(settings_.pattern) ? 1 : ranks;
     for (int rank = 0; rank < ranks_to_check; ++rank) {
-      shape.send_count = std::max(shape.send_count, sent_before(call, rank, ranks));
-      shape.recv_count = std::max(shape.recv_count, received_before(call, rank, ranks));
+      shape.send_count = std::max(shape.send_count, total_sent(call, rank));
+      shape.recv_count = std::max(shape.recv_count, total_received(call, rank));
     }
     return shape;
   }
   Segments send_segments(const Shape& shape, const RankPosition& position) const override {
     const PatternCall call{shape.param_count, position.element_bytes, position.ranks};
-    return {{.count = sent_before(call, position.rank, position.ranks), .source_rank = position.rank}};
+    return {{.count = total_sent(call, position.rank), .source_rank = position.rank}};
   }
   Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
     const PatternCall call{shape.param_count, position.element_bytes, position.ranks};
@@ -95,8 +97,9 @@ class Alltoallv final : public Collective {
     std::size_t offset = 0;
     for (int source = 0; source < position.ranks; ++source) {
       const std::size_t count = elements_sent(call, source, position.rank);
-      segments.push_back(
-          {.offset = offset, .count = count, .source_rank = source, .first = sent_before(call, source, position.rank)});
+      // A rank sends its elements in the order of the receivers.
+      const std::size_t first = sent_before(call, source, position.rank);
+      segments.push_back({.offset = offset, .count = count, .source_rank = source, .first = first});
       offset += count;
     }
     segments.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Segment::Source::untouched});
@@ -135,8 +138,7 @@ class Alltoallv final : public Collective {
       summary.title = fmt::format("mode=skew nranks={}", ranks);
     const PatternCall call{shape.param_count, element_bytes, ranks};
     for (int rank = 0; rank < ranks; ++rank)
-      summary.ranks.push_back(
-          {sent_before(call, rank, ranks) * element_bytes, received_before(call, rank, ranks) * element_bytes});
+      summary.ranks.push_back({total_sent(call, rank) * element_bytes, total_received(call, rank) * element_bytes});
     return summary;
   }
 
@@ -146,8 +148,8 @@ class Alltoallv final : public Collective {
     TrafficBalance balance;
     for (int rank = 0; rank < ranks; ++rank) {
       const std::size_t kept = elements_sent(call, rank, rank);  // the rank's data for itself
-      const std::size_t sent = sent_before(call, rank, ranks);
-      const std::size_t received = received_before(call, rank, ranks);
+      const std::size_t sent = total_sent(call, rank);
+      const std::size_t received = total_received(call, rank);
       balance.total_bytes += sent * element_bytes;
       balance.busiest_bytes = std::max(balance.busiest_bytes, (std::max(sent, received) - kept) * element_bytes);
     }
@@ -159,12 +161,12 @@ class Alltoallv final : public Collective {
     if (ranks > matrix.bytes.ranks)
       return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}",
                          matrix.bytes.ranks, ranks);
-    const Shape byte_shape = shape(0, /*element_bytes=*/1, ranks);  // counts in bytes
-    const std::size_t max_bytes = std::max(byte_shape.send_count, byte_shape.recv_count);
-    if (max_bytes <= matrix.max_bytes) return {};
+    const Shape byte_shape = shape(/*count=*/0, /*element_bytes=*/1, ranks);  // a matrix determines all counts
+    const std::size_t moved_bytes = std::max(byte_shape.send_count, byte_shape.recv_count);
+    if (moved_bytes <= matrix.buffer_bytes) return {};
     return fmt::format(
         "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes per rank, -e allows {}; raise -b and -e",
-        max_bytes, matrix.max_bytes);
+        moved_bytes, matrix.buffer_bytes);
   }
 
   /// Number of elements that rank `from` sends to rank `to`.
@@ -172,16 +174,16 @@ class Alltoallv final : public Collective {
     return std::visit([&](const auto& pattern) { return busbw::elements_sent(pattern, call, from, to); },
                       settings_.pattern);
   }
-  /// Elements that `rank` sends to the ranks before `end`.
-  std::size_t sent_before(const PatternCall& call, int rank, int end) const {
+  /// Number of elements that rank `from` sends to the ranks before `to`.
+  std::size_t sent_before(const PatternCall& call, int from, int to) const {
     std::size_t sum = 0;
-    for (int peer = 0; peer < end; ++peer) sum += elements_sent(call, rank, peer);
+    for (int peer = 0; peer < to; ++peer) sum += elements_sent(call, from, peer);
     return sum;
   }
-  /// Elements that `rank` receives from the ranks before `end`.
-  std::size_t received_before(const PatternCall& call, int rank, int end) const {
+  std::size_t total_sent(const PatternCall& call, int rank) const { return sent_before(call, rank, call.ranks); }
+  std::size_t total_received(const PatternCall& call, int rank) const {
     std::size_t sum = 0;
-    for (int peer = 0; peer < end; ++peer) sum += elements_sent(call, peer, rank);
+    for (int peer = 0; peer < call.ranks; ++peer) sum += elements_sent(call, peer, rank);
     return sum;
   }
 

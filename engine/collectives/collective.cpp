@@ -40,7 +40,7 @@ Traffic Collective::traffic(const Shape& shape, std::size_t element_bytes, int r
 }
 
 Segments Collective::send_segments(const Shape& shape, const RankPosition& position) const {
-  if (facts_.root == "source" && position.rank != position.root) return {};
+  if (facts_.only_root_sends && position.rank != position.root) return {};
   const auto source = reduces() ? Segment::Source::contribution : Segment::Source::moved;
   return {{.count = shape.send_count, .source = source, .source_rank = position.rank}};
 }

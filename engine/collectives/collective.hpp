@@ -116,7 +116,7 @@ class Collective {
   virtual Segments expected_segments(const Shape& shape, const RankPosition& position) const = 0;
   /// Issues the operation on this rank.
   virtual void run(Communicator& communicator, const CollectiveCall& call) const = 0;
-  /// Maximum number of peers that a rank exchanges messages with. Nullopt unless nccl-tests passes this number to NCCL.
+  /// Maximum number of peers that a rank exchanges messages with, if nccl-tests passes it to NCCL; otherwise nullopt.
   virtual std::optional<int> max_peers() const { return std::nullopt; }
   /// Number of operations that one `run` performs in sequence (2 for a ping-pong). Times are per operation.
   virtual int operations_per_run() const { return 1; }
@@ -129,7 +129,7 @@ class Collective {
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
     return std::nullopt;
   }
-  /// Imbalance between the ranks. Nullopt for collectives that do not let ranks differ.
+  /// Imbalance between the ranks. Nullopt if all ranks always send equally much.
   virtual std::optional<TrafficBalance> traffic_balance(const Shape&, std::size_t /*element_bytes*/,
                                                         int /*ranks*/) const {
     return std::nullopt;
@@ -153,8 +153,8 @@ constexpr int all_peers_call_weight(int ranks) { return 1 + ranks / 2048; }
 /// Returns the share of one rank, as nccl-tests computes it: `count` divided by the number of ranks, rounded down to a
 /// multiple of 16 bytes.
 constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {
-  const std::size_t aligned_elements = 16 / element_bytes;
-  return count / static_cast<std::size_t>(ranks) / aligned_elements * aligned_elements;
+  const std::size_t block_elements = 16 / element_bytes;
+  return count / static_cast<std::size_t>(ranks) / block_elements * block_elements;
 }
 
 }  // namespace busbw

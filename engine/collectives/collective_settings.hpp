@@ -31,7 +31,7 @@ struct DistanceSpread {
 struct ByteMatrix {
   TrafficMatrix bytes;
   double scale = 1.0;           // NCCL_TESTS_ALLTOALLV_MATRIX_SCALE, already applied
-  std::uint64_t max_bytes = 0;  // size of a rank's buffers
+  std::uint64_t buffer_bytes = 0;  // size of each buffer of a rank
 };
 
 /// --skew file:PATH: counts in elements.
@@ -41,7 +41,7 @@ struct CountMatrix {
 
 /// --skew zipf:S or hot:K: every rank sends the same amount, and each receiver gets a fixed share of it.
 struct ReceiverShares {
-  std::vector<std::uint64_t> ends;  // [rank]: shares of the ranks up to this one, in units of 2^-kShareBits
+  std::vector<std::uint64_t> ends;  // [rank]: sum of the shares of the ranks 0 to `rank`, in units of 2^-kShareBits
 };
 
 /// Distribution of alltoallv's data over pairs of ranks.

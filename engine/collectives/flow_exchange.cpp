@@ -51,7 +51,7 @@ class FlowExchange final : public Collective {
   std::vector<int> receivers_;  // ranks that this rank sends to
   std::vector<int> senders_;    // ranks that this rank receives from
   std::set<int> busy_ranks_;    // ranks with flows to or from another rank than this one
-  std::size_t max_flows_to_one_rank_;    // maximum number of flows to one rank of the round
+  std::size_t max_flows_to_one_rank_;  // in the whole round
 };
 
 }  // namespace

@@ -28,12 +28,14 @@ class Hypercube final : public Collective {
     std::byte* const own_share = call.recv + rank * share_bytes;
     if (own_share != call.send) communicator.copy(own_share, call.send, share_bytes);
     for (int bit = 1; bit < communicator.size(); bit *= 2) {
-      // Before this step, this rank and its peer hold `bit` shares each, from first_own_share and first_peer_share on.
+      // Before this step, this rank and its peer hold `bit` shares each. Example with bit 2: rank 5 holds the shares 4
+      // and 5, its peer 7 holds 6 and 7.
       const int first_own_share = rank & ~(bit - 1);
       const int first_peer_share = first_own_share ^ bit;
       const std::size_t count = call.count * bit;
-      const Transfer send{rank ^ bit, call.recv + first_own_share * share_bytes, count};
-      const Transfer recv{rank ^ bit, call.recv + first_peer_share * share_bytes, count};
+      const int peer = rank ^ bit;
+      const Transfer send{peer, call.recv + first_own_share * share_bytes, count};
+      const Transfer recv{peer, call.recv + first_peer_share * share_bytes, count};
       communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
     }
   }

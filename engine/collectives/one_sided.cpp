@@ -71,7 +71,7 @@ class OneSidedCollective final : public ForwardingCollective {
 
  private:
   /// Calls `on_chunk(first, count, context)` for each chunk of the `count` elements between two ranks. Both ranks
-  /// compute the same chunks.
+  /// compute the same chunks. In a ring, 10 elements on 4 contexts are chunks of 3, 3, 2 and 2 elements.
   template <class OnChunk>
   void for_each_chunk(int rank, int peer, std::size_t count, const OnChunk& on_chunk) const {
     if (!is_ring()) return on_chunk(std::size_t{0}, count, (rank + peer) % contexts_);
@@ -84,13 +84,13 @@ class OneSidedCollective final : public ForwardingCollective {
     }
   }
 
-  /// True if each rank has data for the next one only.
-  bool is_ring() const { return facts_.root.empty() && !facts_.receives_shares; }
+  /// True for sendrecv, in which each rank has data for the next one only.
+  bool is_ring() const { return !facts_.has_root && !facts_.receives_shares; }
 
-  /// True if rank `from` has data for rank `to`. Without a root and shares, data moves in a ring.
+  /// True if rank `from` has data for rank `to`.
   bool sends(int from, int to, int ranks, int root) const {
-    if (facts_.root == "source") return from == root;
-    if (facts_.root == "target") return to == root;
+    if (facts_.only_root_sends) return from == root;
+    if (facts_.only_root_receives) return to == root;
     return !is_ring() || to == (from + 1) % ranks;
   }
 

@@ -59,9 +59,9 @@ ReceiverShares zipf_shares(double exponent, std::uint64_t seed, int ranks) {
   return shares_of(weights, seed, ranks);
 }
 
-ReceiverShares hot_shares(int hot, std::uint64_t seed, int ranks) {
+ReceiverShares hot_shares(int hot_count, std::uint64_t seed, int ranks) {
   std::vector<double> weights(static_cast<std::size_t>(ranks));
-  std::fill_n(weights.begin(), hot, 1.0);
+  std::fill_n(weights.begin(), hot_count, 1.0);
   return shares_of(weights, seed, ranks);
 }
 
@@ -106,10 +106,10 @@ TrafficPattern parse_skew(std::string_view text, int ranks) {
       throw invalid_skew(fmt::format("an exponent from 0 to {}", kMaxExponent));
     return zipf_shares(*exponent, seed, ranks);
   }
-  const auto hot = parse_digits(parameter);
-  if (!hot || *hot < 1 || *hot > static_cast<std::uint64_t>(ranks))
+  const auto hot_count = parse_digits(parameter);
+  if (!hot_count || *hot_count < 1 || *hot_count > static_cast<std::uint64_t>(ranks))
     throw invalid_skew(fmt::format("hot:RANKS with 1 to {} ranks", ranks));
-  return hot_shares(static_cast<int>(*hot), seed, ranks);
+  return hot_shares(static_cast<int>(*hot_count), seed, ranks);
 }
 
 }  // namespace busbw

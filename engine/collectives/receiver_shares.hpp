@@ -15,8 +15,8 @@ inline constexpr int kShareBits = 24;
 /// Makes the shares of `ranks` receivers in a Zipf distribution: the k-th most popular rank gets a share in proportion
 /// to k^-exponent. `seed` determines the order of popularity.
 ReceiverShares zipf_shares(double exponent, std::uint64_t seed, int ranks);
-/// Makes equal shares of `hot` receivers, which `seed` selects. The other ranks receive nothing.
-ReceiverShares hot_shares(int hot, std::uint64_t seed, int ranks);
+/// Makes equal shares of `hot_count` receivers, which `seed` selects. The other ranks receive nothing.
+ReceiverShares hot_shares(int hot_count, std::uint64_t seed, int ranks);
 
 /// Elements that each rank sends to rank `to`. Each rank sends `count` elements in total. As in other patterns, the
 /// size for a receiver is a multiple of 16 bytes. Only the last rank with a share also gets the rest of `count`.

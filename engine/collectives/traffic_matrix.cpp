@@ -45,7 +45,6 @@ std::uint64_t parse_cell_bytes(const std::string& text, double scale) {
   return static_cast<std::uint64_t>(scaled) / kAlignBytes * kAlignBytes;
 }
 
-/// Parses a whole number of elements.
 std::uint64_t parse_cell_count(const std::string& text) {
   const bool is_negative = text.size() > 1 && text.front() == '-';
   const std::string digits = text.substr(is_negative ? 1 : 0);

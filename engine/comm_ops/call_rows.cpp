@@ -15,12 +15,13 @@
 namespace busbw {
 namespace {
 
-// A rank is late or slow only if every iteration shows it, by at least this time and this share of the whole time.
-// Starts and ends of processes on a busy host differ by less.
+// A rank is late only if every iteration shows it, by at least this time and this share of the call's time. Starts and
+// ends of processes on a busy host differ by less.
 constexpr double kMinLateS = 1e-3;
 constexpr double kMinLateShare = 0.1;
 constexpr std::size_t kMinIterations = 2;
-// A rank is slow if even its fastest call takes this many times as long as the median call of the median rank.
+// A rank is slow if even its fastest call takes this many times as long as the median call of the median rank, and if
+// its median call takes at least kMinLateS longer.
 constexpr double kSlowFactor = 2;
 constexpr std::size_t kMinEqualRanks = 3;  // of two ranks, neither is typical
 
@@ -28,7 +29,6 @@ bool moves_data(LifecycleCall call) {
   return call == LifecycleCall::first_all_reduce || call == LifecycleCall::next_all_reduce;
 }
 
-/// True for a call that ends a communicator. The parent ends after its children.
 bool ends_communicator(LifecycleCall call) {
   return call == LifecycleCall::finalize || call == LifecycleCall::destroy || call == LifecycleCall::abort;
 }
@@ -44,12 +44,12 @@ LateRank make_late_rank(LateRank::Kind kind, const RankInfo& rank, double late_s
 
 /// Finds the rank that began every call after all other ranks, so that these waited for it.
 std::optional<LateRank> find_late_caller(RankCalls calls, const std::vector<RankInfo>& ranks, double time_s) {
-  const auto earliest_s = [](const CallTimes* times) { return std::ranges::min(times->delay_s); };
-  const auto last = std::ranges::max_element(calls, {}, earliest_s);
-  double others_s = 0;
+  const auto shortest_delay_s = [](const CallTimes* times) { return std::ranges::min(times->delay_s); };
+  const auto last = std::ranges::max_element(calls, {}, shortest_delay_s);
+  double longest_other_delay_s = 0;
   for (auto times = calls.begin(); times != calls.end(); ++times)
-    if (times != last) others_s = std::max(others_s, std::ranges::max((*times)->delay_s));
-  const double late_s = earliest_s(*last) - others_s;
+    if (times != last) longest_other_delay_s = std::max(longest_other_delay_s, std::ranges::max((*times)->delay_s));
+  const double late_s = shortest_delay_s(*last) - longest_other_delay_s;
   if (late_s < kMinLateS || late_s < kMinLateShare * time_s) return std::nullopt;
   return make_late_rank(LateRank::Kind::late_start, ranks[static_cast<std::size_t>(last - calls.begin())], late_s,
                         fmt::format("starts each call {:.0f} ms after all others; check for other load on its host, "
@@ -65,9 +65,9 @@ std::optional<LateRank> find_slow_caller(RankCalls equals, std::span<const RankI
   for (const CallTimes* times : equals) medians_s.push_back(median_s(times->time_s));
   const double typical_s = median_s(medians_s);
   const auto slowest = std::ranges::max_element(medians_s) - medians_s.begin();
-  const double fastest_s = std::ranges::min(equals[static_cast<std::size_t>(slowest)]->time_s);
+  const double fastest_call_s = std::ranges::min(equals[static_cast<std::size_t>(slowest)]->time_s);
   const double slow_s = medians_s[static_cast<std::size_t>(slowest)] - typical_s;
-  if (fastest_s < kSlowFactor * typical_s || slow_s < kMinLateS) return std::nullopt;
+  if (fastest_call_s < kSlowFactor * typical_s || slow_s < kMinLateS) return std::nullopt;
   return make_late_rank(LateRank::Kind::slow_call, ranks[static_cast<std::size_t>(slowest)], slow_s,
                         fmt::format("takes {:.0f} ms longer than the median of its equals; compare its host's CPU, GPU "
                                     "and network with theirs (busbw doctor)",
@@ -95,7 +95,7 @@ Measurement make_measurement(const CommOpsCase& comm_case, RankCalls calls, bool
   for (const CallTimes* times : calls) {
     RankReport& report = reports.emplace_back();
     report.samples.operation_s = times->time_s;
-    for (const double time_s : times->time_s) report.samples.total += {time_s, 0, 1};
+    for (const double time_s : times->time_s) report.samples.total += {.elapsed_s = time_s, .operations = 1};
     const Statistics delay = summarize(times->delay_s);
     report.samples.start_delay = {delay.median_s, delay.median_ci95_s};
     report.check_result = times->check_result;
@@ -181,7 +181,7 @@ LifecycleRow make_lifecycle_row(const CommOpsCase& comm_case, RankCalls calls, c
   row.median_s = median_s(std::move(samples_s));
   const auto of_parent = parent_calls.find(call);
   const bool has_parent_call = of_parent != parent_calls.end();
-  const bool is_parent_last = ends_communicator(call);
+  const bool is_parent_last = ends_communicator(call);  // a parent is made before its children and ends after them
   if (has_parent_call && !is_parent_last) add_to_timers(row.timers, comm_case.test, of_parent->second, backend);
   add_to_timers(row.timers, comm_case.test, calls, backend);
   if (has_parent_call && is_parent_last) add_to_timers(row.timers, comm_case.test, of_parent->second, backend);

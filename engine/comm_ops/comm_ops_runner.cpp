@@ -39,7 +39,7 @@ class CaseRun {
                   .shares = settings.shares,
                   .aborts_parent = settings.aborts} {}
 
-  /// Returns the times of the calls that this rank makes, in order.
+  /// Returns the times of the calls that this rank makes, those of the parent communicator last.
   std::vector<CallTimes> measure() {
     world_.enter(Phase::initialisation);
     connect_parent();

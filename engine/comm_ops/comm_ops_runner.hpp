@@ -23,6 +23,7 @@ struct CallTimes {
   std::vector<double> issue_s = {};  // of an all_reduce without the wait; empty for other calls
   RankCheckResult check_result = {};
 
+  /// For messages between ranks, see HasMembers.
   static auto members(auto& self) {
     return std::tie(self.call, self.is_of_parent, self.delay_s, self.time_s, self.issue_s, self.check_result);
   }

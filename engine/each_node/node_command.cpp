@@ -33,13 +33,13 @@ class ScopedCommand {
   ScopedCommand(const ScopedCommand&) = delete;
   ScopedCommand& operator=(const ScopedCommand&) = delete;
 
-  /// Returns the status of the shell after its end.
-  std::optional<int> status() {
+  /// Returns the exit code of the shell, or nothing while it runs. A signal counts as 128 plus its number.
+  std::optional<int> exit_code() {
     // WNOWAIT keeps the process id, so that no other process can get it before the group is killed.
     siginfo_t info{};
     if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
       return std::nullopt;
-    constexpr int kSignalBase = 128;  // a shell reports a signal as 128 and its number
+    constexpr int kSignalBase = 128;
     return info.si_code == CLD_EXITED ? info.si_status : kSignalBase + info.si_status;
   }
 
@@ -82,7 +82,7 @@ NodeOutput run_node_command(const std::string& command, const CommandLimits& lim
   while (true) {
     throw_if_interrupted();
     // The end of the shell counts, because its children may keep the pipe open.
-    const auto code = process.status();
+    const auto code = process.exit_code();
     if (is_output_open) {
       is_output_open = read_available(output.number(), result.output, limits.output_bytes, /*waits=*/!code);
     } else if (!code) {

@@ -17,6 +17,7 @@ struct NodeOutput {
   std::string problem;  // clause for messages; empty if the command succeeded
   std::string output;   // standard output; incomplete if there is a problem
 
+  /// For messages between processes, see HasMembers.
   static auto members(auto& self) { return std::tie(self.node, self.problem, self.output); }
 };
 

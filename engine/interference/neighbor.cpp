@@ -16,7 +16,7 @@ constexpr int kOperationsPerDeviceRound = 16;
 }  // namespace
 
 /// Restricts a communicator to the neighbor's part of the buffers. The part before `offset` belongs to the measured
-/// operation.
+/// operation. Unlike other observing communicators, this one has timestamps, by which loads recognize a device.
 class Neighbor::SlicedCommunicator final : public ObservingCommunicator {
  public:
   SlicedCommunicator(Communicator& inner, std::size_t offset)
@@ -37,7 +37,7 @@ Neighbor::Neighbor(const NeighborLoad& load, Backend& backend, Team& world, int 
     : load_(load),
       world_(world),
       on_failure_(std::move(on_failure)),
-      team_(world.split(load.is_local ? world.rank() : color)),
+      team_(world.split(load.is_local ? world.rank() : color)),  // local: a team of one rank
       communicator_(backend.connect_further(world, *team_, measured, /*layer=*/1)),
       slice_(std::make_unique<SlicedCommunicator>(*communicator_, offset)),
       shape_(load.collective->shape(load.bytes / size_bytes(load.dtype), size_bytes(load.dtype), team_->size())),

@@ -27,6 +27,7 @@ struct NeighborActivity {
   std::uint64_t measured_operations = 0;  // operations that overlap the measured time
   double measured_operations_s = 0;       // whole duration of the measured operations
 
+  /// For messages between ranks, see HasMembers.
   static auto members(auto& self) {
     return std::tie(self.measured_s, self.active_s, self.operations, self.measured_operations,
                     self.measured_operations_s);
@@ -78,7 +79,8 @@ class Neighbor final : public BackgroundActivity {
   /// Counts the round that begins now. Returns false if the limit is reached.
   bool begin_round();
   void end_round();
-  /// Seconds with an unfinished operation, from any start to `now_s`. Call it with the mutex locked.
+  /// Seconds with an unfinished operation until `now_s`. Only differences are meaningful. Call it with the mutex
+  /// locked.
   double active_until(double now_s) const;
 
   const NeighborLoad& load_;

@@ -27,8 +27,9 @@ class Matmul final : public Collective {
   /// The product is not checked: it moves no data.
   Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
+    const bool is_on_device = communicator.timestamps() != nullptr;
     communicator.compute_matrix_square(reinterpret_cast<float*>(call.recv), reinterpret_cast<const float*>(call.send),
-                                       communicator.timestamps() ? kDeviceOrder : kHostOrder);
+                                       is_on_device ? kDeviceOrder : kHostOrder);
   }
 };
 

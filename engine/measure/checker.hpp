@@ -21,7 +21,7 @@ struct RankCheckResult {
   std::uint64_t wrong_elements = 0;
   std::vector<WrongElement> first_wrong;  // the first wrong elements, at most Mismatches::kKept
 
-  /// See HasMembers: the result is sent to rank 0.
+  /// For messages between ranks, see HasMembers.
   static auto members(auto& self) { return std::tie(self.wrong_elements, self.first_wrong); }
 };
 

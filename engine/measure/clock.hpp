@@ -22,7 +22,6 @@ struct WallTime {
   std::string iso;      // "2026-11-21T08:16:39.123+00:00", local time with its offset from UTC
   std::string compact;  // "20261121T081639Z", UTC
 };
-/// Returns the current time of day in all three formats.
 WallTime wall_time();
 
 }  // namespace busbw

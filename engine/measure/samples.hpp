@@ -33,6 +33,7 @@ struct StartDelay {
   double median_s = 0;
   std::optional<std::pair<double, double>> median_ci95_s = {};  // 95 % interval; none if there are too few iterations
 
+  /// For messages between ranks, see HasMembers.
   static auto members(auto& self) { return std::tie(self.median_s, self.median_ci95_s); }
 };
 
@@ -62,6 +63,7 @@ struct Samples {
   /// Algorithms of this rank's operations in the warm-up. Empty if they are unknown, or may differ from the timed ones.
   std::vector<AlgorithmChoice> algorithms = {};
 
+  /// For messages between ranks, see HasMembers.
   static auto members(auto& self) {
     return std::tie(self.operation_s, self.skipped_iterations, self.first_iteration_s, self.start_delay, self.total,
                     self.device_s, self.device_operations, self.clock, self.clock_before, self.clock_after,

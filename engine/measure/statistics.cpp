@@ -14,7 +14,7 @@ constexpr double kTailProbability = 0.025;  // outside a 95 % interval, on each 
 constexpr std::size_t kMaxExactSamples = 1000;
 constexpr double kNormalQuantile = 1.959964;  // quantile 0.975
 
-/// Nearest-rank percentile, for `percent` from 1 to 100.
+/// Nearest-rank percentile, for `percent` from 1 to 100: the 95th of 20 samples is the 19th, that of 21 the 20th.
 double percentile(const std::vector<double>& sorted, std::size_t percent) {
   const std::size_t rank = (sorted.size() * percent + 99) / 100;  // rounded up
   return sorted[rank - 1];

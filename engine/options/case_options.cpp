@@ -10,6 +10,7 @@
 #include "common/support/near_miss.hpp"
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
+#include "options/comma_list.hpp"
 
 namespace busbw {
 namespace {
@@ -83,7 +84,8 @@ void read_data(const FlagValues& flags, Options& options) {
   options.data.dtypes = parse_one_or_all<Dtype>(flags, "--datatype", "float", kDtypes, dtype_of);
   options.data.redops = parse_one_or_all<Redop>(flags, "--op", "sum", kRedops, redop_of);
   const std::string root = flags.text("--root", "0");
-  if (root == "all" || root == "-1") return;
+  const bool is_all = root == "all" || root == "-1";
+  if (is_all) return;  // `data.root` stays empty
   const auto value = parse_integer(root);
   if (!value || *value < 0 || *value > kMaxInt) throw flags.invalid_value("--root", "a rank of at least 0, or all");
   options.data.root = static_cast<int>(*value);

@@ -10,6 +10,7 @@
 #include "comm_ops/comm_ops_runner.hpp"
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
+#include "options/comma_list.hpp"
 
 namespace busbw {
 namespace {

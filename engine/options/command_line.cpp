@@ -20,17 +20,16 @@ namespace {
 std::string_view name_in(std::string_view word) { return word.substr(0, word.find('=')); }
 
 /// Returns the suggestion for a word that is no flag of the program. The word may contain a value after "=".
-std::string flag_suggestion(std::string_view word, const std::string& collective) {
+std::string flag_suggestion(std::string_view word, const std::string& program_kind) {
   std::vector<std::string_view> names{"--help", "--version", "--list-devices", "--world"};
   for (const Flag& flag : flag_table())
-    if (applies_to(flag, collective))
+    if (applies_to(flag, program_kind))
       for (const std::string_view name : {flag.long_name, flag.other_name})
         if (!name.empty()) names.push_back(name);
   return suggestion(name_in(word), names);
 }
 
-/// True if the word is a flag of the table, perhaps followed by "=VALUE". If the flag before it lacks its value, CLI11
-/// takes this word as that value.
+/// True if the word is a flag of the table, perhaps followed by "=VALUE".
 bool is_flag(std::string_view word) {
   return !word.empty() && std::ranges::any_of(flag_table(), [&](const Flag& flag) {
     const std::string_view name = name_in(word);
@@ -44,7 +43,7 @@ UsageError missing_value(std::string_view long_name, const std::string& program)
 
 }  // namespace
 
-CommandLine read_command_line(const std::string& program, const std::string& collective,
+CommandLine read_command_line(const std::string& program, const std::string& program_kind,
                               const std::vector<std::string>& arguments) {
   CommandLine line;
   CLI::App app{fmt::format("{}: measures one collective operation over a sweep of sizes", program), program};
@@ -58,16 +57,13 @@ CommandLine read_command_line(const std::string& program, const std::string& col
   add_request("--list-devices", InfoRequest::devices);
   add_request("--world", InfoRequest::world);
   std::map<std::string, std::string> values;
-  // Some short names have one meaning in comm_ops and another one in all other programs. So comm_ops parses only its
-  // own flags. Any other program also parses flags of a sweep that it does not have, so that parse_options can name
-  // them.
-  const auto is_known = [&](const Flag& flag) {
-    const bool is_own = applies_to(flag, collective);
-    const bool is_checked_later = collective != kCommOpsName && !applies_to(flag, kCommOpsName);
-    return is_own || is_checked_later;
+  // comm_ops gives short names of other programs another meaning, so it parses its own flags only. The other programs
+  // parse each other's flags too, so that parse_options can say in its error that a program lacks a flag.
+  const auto is_parsed = [&](const Flag& flag) {
+    return program_kind == kCommOpsName ? applies_to(flag, program_kind) : !is_only_in_comm_ops(flag);
   };
   for (const Flag& flag : flag_table()) {
-    if (!is_known(flag)) continue;
+    if (!is_parsed(flag)) continue;
     std::string names(flag.long_name);
     for (const std::string_view name : {flag.short_name, flag.other_name})
       if (!name.empty()) names += fmt::format(",{}", name);
@@ -77,6 +73,7 @@ CommandLine read_command_line(const std::string& program, const std::string& col
     }
     app.add_option_function<std::string>(names,
                                          [&values, &flag, &program](const std::string& text) {
+                                           // CLI11 takes the next flag as the value if the value is missing.
                                            if (is_flag(text)) throw missing_value(flag.long_name, program);
                                            values[std::string(flag.long_name)] = text;
                                          })
@@ -95,19 +92,19 @@ CommandLine read_command_line(const std::string& program, const std::string& col
     throw UsageError(fmt::format("{}; see {} --help", error.what(), program));
   }
   auto extras = app.remaining();
-  const bool takes_operand = collective == kReplayName || collective == kCommOpsName;
+  const bool takes_operand = program_kind == kReplayName || program_kind == kCommOpsName;
   if (takes_operand && !extras.empty() && !extras.front().starts_with('-')) {
     line.operand = extras.front();
     extras.erase(extras.begin());
     // nccl-tests' comm_ops_perf has this test name; a file of a replay may have it too.
-    if (collective == kCommOpsName && line.operand == "help") line.request = line.request.value_or(InfoRequest::help);
+    if (program_kind == kCommOpsName && line.operand == "help") line.request = line.request.value_or(InfoRequest::help);
   }
   if (!extras.empty()) {
     const std::string& extra = extras.front();
     if (!extra.starts_with('-'))
       throw UsageError(fmt::format("unexpected argument \"{}\"; see {} --help", printable_value(extra), program));
     throw UsageError(fmt::format("unknown option \"{}\"{}; see {} --help", printable_value(extra),
-                                 flag_suggestion(extra, collective), program));
+                                 flag_suggestion(extra, program_kind), program));
   }
   line.flags = FlagValues(std::move(values));
   return line;

@@ -12,11 +12,12 @@ namespace busbw {
 struct CommandLine {
   FlagValues flags = FlagValues({});
   std::optional<InfoRequest> request;  // set if a flag such as --help is present
-  std::string operand;                 // the word that is no flag: the file of a replay, or the tests of comm_ops
+  std::string operand;  // the word that is no flag: file of a replay, or tests of comm_ops; empty: none
 };
 
-/// Splits the arguments of a program. Throws UsageError for unknown flags, missing values and unexpected words.
-CommandLine read_command_line(const std::string& program, const std::string& collective,
+/// Splits the arguments of a program. `program_kind`: as in `applies_to`. Throws UsageError for unknown flags, missing
+/// values and unexpected words.
+CommandLine read_command_line(const std::string& program, const std::string& program_kind,
                               const std::vector<std::string>& arguments);
 
 }  // namespace busbw

@@ -11,6 +11,7 @@
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
+#include "options/comma_list.hpp"
 
 namespace busbw {
 namespace {
@@ -86,12 +87,10 @@ Fault parse_fault(std::string_view text) {
   Fault fault;
   fault.kind = syntax->kind;
   std::vector<std::string_view> missing_keys = syntax->keys;
-  std::string_view unparsed = colon == text.size() ? std::string_view{} : text.substr(colon + 1);
-  while (!unparsed.empty()) {
-    const std::size_t comma = std::min(unparsed.find(','), unparsed.size());
-    const std::string_view assignment = unparsed.substr(0, comma);
-    if (comma + 1 == unparsed.size()) fault_text.reject("the text ends with a comma");
-    unparsed.remove_prefix(std::min(comma + 1, unparsed.size()));
+  if (text.ends_with(',')) fault_text.reject("the text ends with a comma");
+  std::vector<std::string_view> assignments;
+  if (colon + 1 < text.size()) assignments = split_at_commas(text.substr(colon + 1));
+  for (const std::string_view assignment : assignments) {
     const std::size_t equals = assignment.find('=');
     if (equals == std::string_view::npos)
       fault_text.reject(fmt::format("'{}' is not key=value", printable_value(assignment)));

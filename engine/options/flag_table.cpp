@@ -60,10 +60,10 @@ struct ProgramHelp {
   const char* environment;
 };
 
-ProgramHelp help_of(std::string_view collective) {
-  if (collective == kFlowsName) return {"", kFlowsUsage, kShortEnvironment};
-  if (collective == kReplayName) return {" FILE", kReplayUsage, kShortEnvironment};
-  if (collective == kCommOpsName) return {" TESTS", kCommOpsUsage, kShortEnvironment};
+ProgramHelp help_of(std::string_view program_kind) {
+  if (program_kind == kFlowsName) return {"", kFlowsUsage, kShortEnvironment};
+  if (program_kind == kReplayName) return {" FILE", kReplayUsage, kShortEnvironment};
+  if (program_kind == kCommOpsName) return {" TESTS", kCommOpsUsage, kShortEnvironment};
   return {"", kSweepUsage, kSweepEnvironment};
 }
 
@@ -207,14 +207,16 @@ const std::vector<Flag>& flag_table() {
   return flags;
 }
 
-bool applies_to(const Flag& flag, std::string_view collective) {
-  const auto has = [&](const auto& names) { return std::ranges::find(names, flag.long_name) != names.end(); };
-  // Flags of section kCommOps belong to comm_ops only. Of the other flags, comm_ops has those in kCommOpsFlags.
-  if (flag.section == kCommOps) return collective == kCommOpsName;
-  if (collective == kCommOpsName) return has(kCommOpsFlags);
-  if (collective == kFlowsName) return has(kFlowsFlags);
-  return collective != kReplayName || !has(kNotReplayFlags);
+bool applies_to(const Flag& flag, std::string_view program_kind) {
+  const auto is_in = [&](const auto& names) { return std::ranges::find(names, flag.long_name) != names.end(); };
+  if (is_only_in_comm_ops(flag)) return program_kind == kCommOpsName;
+  if (program_kind == kCommOpsName) return is_in(kCommOpsFlags);
+  if (program_kind == kFlowsName) return is_in(kFlowsFlags);
+  if (program_kind == kReplayName) return !is_in(kNotReplayFlags);
+  return true;
 }
+
+bool is_only_in_comm_ops(const Flag& flag) { return flag.section == kCommOps; }
 
 std::string spelling(std::string_view long_name) {
   const auto& flags = flag_table();
@@ -223,13 +225,13 @@ std::string spelling(std::string_view long_name) {
   return fmt::format("{} ({})", flag->short_name, long_name);
 }
 
-std::string help_text(std::string_view program, std::string_view purpose, std::string_view collective) {
-  const ProgramHelp help = help_of(collective);
+std::string help_text(std::string_view program, std::string_view purpose, std::string_view program_kind) {
+  const ProgramHelp help = help_of(program_kind);
   std::string text = fmt::format("Usage: {}{} [options]\n{}\n", program, help.operand, purpose);
   text += fmt::format(fmt::runtime(help.usage), program);
   std::string_view section;
   for (const Flag& flag : flag_table()) {
-    if (!applies_to(flag, collective)) continue;
+    if (!applies_to(flag, program_kind)) continue;
     if (flag.section != section) text += fmt::format("\n{}:\n", flag.section);
     section = flag.section;
     const std::string names = flag.short_name.empty() ? fmt::format("    {}", flag.long_name)

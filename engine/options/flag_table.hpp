@@ -6,12 +6,6 @@
 
 namespace busbw {
 
-/// Maximum number of ranks that the host backend runs on one machine.
-inline constexpr int kMaxHostRanks = 1024;
-/// Maximum number of ranks of a job. Up to this number the data has exactly one right result
-/// (docs/explanation/correctness.md).
-inline constexpr int kMaxRanks = 65536;
-
 /// One command-line flag. Every flag takes a value, except those without a placeholder, which only comm_ops has.
 struct Flag {
   std::string_view short_name;  // "-b", or empty
@@ -25,15 +19,18 @@ struct Flag {
 /// Returns all flags in the order of the help.
 const std::vector<Flag>& flag_table();
 
-/// True if the program of this collective has the flag. `flows` and `replay` have no sweep, `flows` also no check and
-/// no table. `comm_ops` has flags of its own, with short names that mean other flags in other programs.
-bool applies_to(const Flag& flag, std::string_view collective);
+/// True if a program has the flag. `program_kind`: name of the measured collective, "flows", "replay" or "comm_ops".
+/// `flows` and `replay` have no sweep, `flows` also no check and no table. `comm_ops` has flags of its own, with short
+/// names that mean other flags in other programs.
+bool applies_to(const Flag& flag, std::string_view program_kind);
+/// True if only comm_ops has the flag.
+bool is_only_in_comm_ops(const Flag& flag);
 
 /// Returns a flag's names for messages: "-b (--minbytes)".
 std::string spelling(std::string_view long_name);
 
-/// Returns the complete text of --help. `purpose` is a sentence that says what the program measures. `collective`:
-/// "flows" and "replay" have fewer flags.
-std::string help_text(std::string_view program, std::string_view purpose, std::string_view collective = {});
+/// Returns the complete text of --help. `purpose` is a sentence that says what the program measures. `program_kind`: as
+/// in `applies_to`; empty: any collective.
+std::string help_text(std::string_view program, std::string_view purpose, std::string_view program_kind = {});
 
 }  // namespace busbw

@@ -16,6 +16,7 @@
 namespace busbw {
 
 inline constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+inline constexpr int kMaxOverRanks = 3;  // value of -a for the maximum over all ranks
 
 /// Values of the flags that are present, by long name. The getters return the fallback if the flag is absent, and throw
 /// UsageError if the value is not allowed.

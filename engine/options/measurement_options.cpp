@@ -25,7 +25,7 @@ void read_per_iteration(const FlagValues& flags, RunSettings& settings) {
                               fmt::format("0 to {} (below -n {})", settings.iterations - 1, settings.iterations));
 }
 
-/// Reads the flags that end sampling before -n iterations.
+/// Reads the flags that decide how many batches of -n iterations are sampled.
 void read_stopping_rule(const FlagValues& flags, RunSettings& settings) {
   if (flags.has("--target-ci")) {
     settings.target_ci = parse_fraction(flags.text("--target-ci", ""));

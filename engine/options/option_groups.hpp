@@ -1,10 +1,8 @@
 #pragma once
-// Functions that parse_options calls in the order of this file. Each reads one group of flags or variables and throws
-// UsageError. Its file is named after the group.
+// Functions that each read one group of flags or variables, in the order of parse_options. They throw UsageError. A
+// comment names the file of each group.
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "common/os/environment.hpp"
 #include "options/flag_values.hpp"
@@ -12,23 +10,9 @@
 
 namespace busbw {
 
-/// Value of -a for the maximum over all ranks.
-inline constexpr int kMaxOverRanks = 3;
-
-/// Returns the parts of a text between its commas. Without a comma, the whole text is one part, also an empty text.
-inline std::vector<std::string_view> split_at_commas(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (std::size_t comma = text.find(','); comma != text.npos; comma = text.find(',')) {
-    parts.push_back(text.substr(0, comma));
-    text.remove_prefix(comma + 1);
-  }
-  parts.push_back(text);
-  return parts;
-}
-
 // replay_options.cpp
-/// Reads the replay program in `file`, which is empty if the command line does not name a file. `executable`: name of
-/// this executable, for messages.
+/// Reads the replay program in a file. `file`: path of the file, or empty if the command line names none, which is an
+/// error. `executable`: name of this executable, for messages.
 std::shared_ptr<const MatchedCalls> read_matched_calls(const std::string& executable, const std::string& file);
 
 // case_options.cpp

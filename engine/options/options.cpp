@@ -19,6 +19,12 @@
 namespace busbw {
 namespace {
 
+/// Maximum number of ranks that the host backend runs on one machine.
+constexpr int kMaxHostRanks = 1024;
+/// Maximum number of ranks of a job. Up to this number the data has exactly one right result
+/// (docs/explanation/correctness.md).
+constexpr int kMaxRanks = 65536;
+
 void read_environment(Environment environment, Options& options) {
   options.split = parse_split(nonempty_variable(environment, "NCCL_TESTS_SPLIT_MASK"),
                               nonempty_variable(environment, "NCCL_TESTS_SPLIT"));
@@ -103,12 +109,12 @@ void read_outputs_and_backend(const FlagValues& flags, Options& options) {
 }
 
 /// Throws UsageError if a flag does not apply to the program.
-void require_flags_of(const std::string& collective, const FlagValues& flags) {
+void require_flags_of(const std::string& program_kind, const FlagValues& flags) {
   for (const Flag& flag : flag_table()) {
     const std::string name(flag.long_name);
-    if (flags.has(name) && !applies_to(flag, collective))
+    if (flags.has(name) && !applies_to(flag, program_kind))
       throw UsageError(fmt::format("{} {}: {} has no such flag; drop it", spelling(name),
-                                   printable_value(flags.text(name, "")), collective));
+                                   printable_value(flags.text(name, "")), program_kind));
   }
 }
 

@@ -26,8 +26,8 @@ namespace busbw {
 /// Everything that the command line and the environment determine.
 struct Options {
   std::string program;     // "all_reduce_perf"
-  std::string collective;  // "all_reduce"
-  std::vector<std::string> args;
+  std::string collective;  // "all_reduce"; in programs without a collective "flows", "replay" or "comm_ops"
+  std::vector<std::string> args;  // the command line from the program's name on, for the record
   FlagValues flags{{}};  // as typed, for messages
   RunSettings settings;
   DataChoice data;

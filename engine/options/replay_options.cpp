@@ -33,7 +33,7 @@ void configure_replay(Options& options) {
   options.data.root = 0;
   settings.placement = "out";
   if (!options.flags.has("--average")) settings.average = kMaxOverRanks;  // the step ends with its last rank
-  // The size of a buffer. plan_run_memory() takes the maximum, or the largest size from the minimum that fits.
+  // Sizes of a buffer: plan_run_memory() takes max_bytes, or the largest size that fits and is at least min_bytes.
   const SliceBytes bytes = slice_bytes(*options.replay);
   settings.min_bytes = std::max<std::uint64_t>(1, bytes.min_bytes);
   settings.max_bytes = std::max(settings.min_bytes, bytes.max_bytes);

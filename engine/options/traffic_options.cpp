@@ -54,7 +54,7 @@ void read_alltoallv(Environment environment, Options& options) {
   if (!file) return;
   settings.pattern = ByteMatrix{.bytes = read_traffic_matrix(*file, scale),  // already multiplied by `scale`
                                 .scale = scale,
-                                .max_bytes = options.settings.max_bytes};
+                                .buffer_bytes = options.settings.max_bytes};
   if (options.settings.min_bytes != options.settings.max_bytes)
     throw UsageError(
         fmt::format("-b {} and -e {} with NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix determines the sizes; use "

@@ -17,7 +17,7 @@ namespace busbw {
 namespace {
 
 constexpr int kFormatVersion = 3;
-/// Below this size, which is that of about 500 rows, every row replaces the file.
+/// Below this size, that of about 500 rows, the file is replaced after every row.
 constexpr std::size_t kSmallBytes = 256 * 1024;
 /// A larger file is replaced when the document has grown by the file's size divided by this number.
 constexpr std::size_t kGrowthDivisor = 64;
@@ -127,8 +127,8 @@ void write_summary(JsonBuilder& json, const RunEnd& end) {
   json.values("errors", end.message.empty() ? std::vector<std::string>{} : std::vector{end.message});
 }
 
-/// Returns the number of measured iterations. A stopping rule can end the two placements at different numbers; the
-/// larger one counts.
+/// Returns the number of measured iterations. A stopping rule can end the two placements at different numbers; then
+/// returns the larger one.
 std::size_t count_iterations(const Row& row, const RunSettings& settings) {
   std::size_t max_iterations = 0;
   if (row.out_of_place) max_iterations = std::max(max_iterations, row.out_of_place->operation_s.size());
@@ -180,7 +180,7 @@ void NcclTestsJson::end(const RunEnd& end) {
   if (begun_) replace_file(&end);
 }
 
-void NcclTestsJson::write_result(const Row& row, bool several_groups) {
+void NcclTestsJson::write_result(const Row& row, bool has_several_groups) {
   json_.open_object();
   json_.field("size", row.size_bytes);
   json_.field("count", row.count);
@@ -192,7 +192,7 @@ void NcclTestsJson::write_result(const Row& row, bool several_groups) {
   write_placement(Placement::in_place, row.in_place);
   json_.field("actual_iterations", count_iterations(row, settings_));
   json_.field("experiment_name", "");
-  if (several_groups) json_.field("group", row.group);
+  if (has_several_groups) json_.field("group", row.group);
   json_.close_object();
 }
 

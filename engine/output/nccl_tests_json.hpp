@@ -13,8 +13,8 @@
 namespace busbw {
 
 /// Writes one document. The constructor writes the first content. From then on, the file on disk is a valid document at
-/// every moment, even if the program is killed. A complete new file replaces a small file after every row. It replaces
-/// a large file when the document has grown by 1/64 since the last replacement.
+/// every moment, even if the program is killed, because a complete new file replaces the old one: a small file after
+/// every row, a large file when the document has grown by 1/64 since the last replacement.
 class NcclTestsJson : public Sink {
  public:
   explicit NcclTestsJson(NewFile file);
@@ -31,7 +31,7 @@ class NcclTestsJson : public Sink {
   void end(const RunEnd& end) override;
 
  private:
-  void write_result(const Row& row, bool several_groups);
+  void write_result(const Row& row, bool has_several_groups);
   void write_placement(Placement placement, const std::optional<Measurement>& measurement);
   void replace_file(const RunEnd* end);
 

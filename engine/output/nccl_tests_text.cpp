@@ -81,49 +81,49 @@ std::map<int, std::string> group_host_texts(const std::vector<RankInfo>& ranks) 
   return texts;
 }
 
-/// Heading of each column of one placement.
-struct Headings {
+/// Texts of the columns of one placement, in one line of the table's heading.
+struct ColumnTexts {
   std::string_view time, algbw, busbw, wrong, min, max, p99, cv;
 };
 
-void append_headings(std::string& out, const Headings& names, bool per_iteration) {
-  append(out, "  {:>7}  {:>6}  {:>6}  {:>6}", names.time, names.algbw, names.busbw, names.wrong);
-  if (per_iteration) append(out, "  {:>7}  {:>7}  {:>7}  {:>7}", names.min, names.max, names.p99, names.cv);
+void append_heading(std::string& out, const ColumnTexts& texts, bool per_iteration) {
+  append(out, "  {:>7}  {:>6}  {:>6}  {:>6}", texts.time, texts.algbw, texts.busbw, texts.wrong);
+  if (per_iteration) append(out, "  {:>7}  {:>7}  {:>7}  {:>7}", texts.min, texts.max, texts.p99, texts.cv);
 }
 
 /// Appends the three lines above the rows: placements, column names and units.
 void append_column_lines(std::string& out, const RunSettings& settings) {
   const bool per_iteration = settings.per_iteration;
-  const auto line_start = [&](std::string_view size, std::string_view count, std::string_view type,
-                              std::string_view redop, std::string_view root) {
+  const auto append_line_start = [&](std::string_view size, std::string_view count, std::string_view type,
+                                     std::string_view redop, std::string_view root) {
     append(out, "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", size, count, type, redop, root);
   };
-  const auto line_end = [&](std::string_view algorithm, std::string_view timestamp) {
+  const auto append_line_end = [&](std::string_view algorithm, std::string_view timestamp) {
     if (settings.report_algorithms) append(out, "  {0:>{1}}  {0:>{1}}", algorithm, kAlgorithmWidth);
     if (settings.report_timestamps)
       append(out, " {:>19}\n", timestamp);
     else
       out += " \n";
   };
-  const Headings names{
+  const ColumnTexts names{
       settings.report_cputime ? "cputime" : "time", "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%"};
-  const Headings units{"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)"};
+  const ColumnTexts units{"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)"};
 
   out += "#\n";
-  line_start("", "", "", "", "");
+  append_line_start("", "", "", "", "");
   if (per_iteration)
     append(out, "{:14}out-of-place (+ per-iteration){:32}in-place (+ per-iteration)\n", "", "");
   else
     append(out, "{:11}out-of-place{:23}in-place          \n", "", "");
 
-  line_start("size", "count", "type", "redop", "root");
-  append_headings(out, names, per_iteration);
-  append_headings(out, names, per_iteration);
-  line_end("algorithm", "timestamp");
-  line_start("(B)", "(elements)", "", "", "");
-  append_headings(out, units, per_iteration);
-  append_headings(out, units, per_iteration);
-  line_end("/protocol/channels", "%Y-%m-%d %H:%M:%S");
+  append_line_start("size", "count", "type", "redop", "root");
+  append_heading(out, names, per_iteration);
+  append_heading(out, names, per_iteration);
+  append_line_end("algorithm", "timestamp");
+  append_line_start("(B)", "(elements)", "", "", "");
+  append_heading(out, units, per_iteration);
+  append_heading(out, units, per_iteration);
+  append_line_end("/protocol/channels", "%Y-%m-%d %H:%M:%S");
 }
 
 /// Returns the placement without hyphens: parsers take the last line with "out-of-place" as the table's heading, so no
@@ -132,10 +132,9 @@ std::string_view placement_text(Placement placement) {
   return placement == Placement::in_place ? "in place" : "out of place";
 }
 
-/// Returns "sum in float", or only the type if the collective does not reduce.
+/// Returns "sum in float", or only the type without an operator.
 std::string operation_text(const Row& row) {
-  const bool reduces = !row.redop.empty() && row.redop != "none";
-  return reduces ? fmt::format("{} in {}", row.redop, row.dtype_name()) : std::string(row.dtype_name());
+  return has_redop(row) ? fmt::format("{} in {}", row.redop, row.dtype_name()) : std::string(row.dtype_name());
 }
 
 /// Appends the first wrong elements of one placement and the number of further ones.
@@ -214,8 +213,12 @@ std::string algorithm_text(const std::optional<Measurement>& measurement) {
                      choice.channels == 0 ? "-" : std::to_string(choice.channels));
 }
 
-/// Text of a column with a bandwidth.
-std::string bandwidth_text(const std::optional<double>& bytes_per_s) {
+/// Texts of the columns with a time and with a bandwidth.
+std::string time_column_text(const std::optional<double>& time_s) {
+  if (!time_s) return fmt::format("{:>{}}", kNotAvailable, kTimeWidth);
+  return column_number_text(*time_s * kUsPerS, kTimeWidth);
+}
+std::string bandwidth_column_text(const std::optional<double>& bytes_per_s) {
   if (!bytes_per_s) return fmt::format("{:>{}}", kNotAvailable, kBandwidthWidth);
   return column_number_text(*bytes_per_s / kBytesPerGb, kBandwidthWidth);
 }
@@ -306,8 +309,8 @@ void NcclTestsText::append_row(std::string& out, const Row& row) const {
 void NcclTestsText::append_placement(std::string& out, const std::optional<Measurement>& measurement) const {
   if (measurement) {
     const std::optional<double> time_s = settings_.report_cputime ? measurement->cpu_time_s : measurement->time_s;
-    append(out, "  {:>{}}  {}  {}", time_s ? column_number_text(*time_s * kUsPerS, kTimeWidth) : kNotAvailable,
-           kTimeWidth, bandwidth_text(measurement->algbw_bytes_per_s), bandwidth_text(measurement->busbw_bytes_per_s));
+    append(out, "  {}  {}  {}", time_column_text(time_s), bandwidth_column_text(measurement->algbw_bytes_per_s),
+           bandwidth_column_text(measurement->busbw_bytes_per_s));
   } else {
     append(out, "  {0:>{1}}  {0:>{2}}  {0:>{2}}", kNotAvailable, kTimeWidth, kBandwidthWidth);
   }
@@ -332,9 +335,10 @@ void NcclTestsText::append_inexact_check(std::string& out, const Row& row) {
   for (const auto* measurement : {&row.out_of_place, &row.in_place}) {
     if (!*measurement) continue;
     const CheckResult& check = (*measurement)->check;
-    if (check.state != CheckResult::State::checked || check.exactness.empty() || check.exactness == "exact") continue;
-    if (!named_inexact_checks_.emplace(row.dtype_name(), row.redop).second) continue;
-    append_comment(out, fmt::format("Check of {}: {}", operation_text(row), check.exactness));
+    const bool is_exact = check.exactness.empty() || check.exactness == "exact";
+    if (check.state != CheckResult::State::checked || is_exact) continue;
+    const bool is_first = named_inexact_checks_.emplace(row.dtype_name(), row.redop).second;
+    if (is_first) append_comment(out, fmt::format("Check of {}: {}", operation_text(row), check.exactness));
   }
 }
 

@@ -16,7 +16,8 @@
 
 namespace busbw {
 
-/// Formats a number for a column of `width`, as nccl-tests does: two decimals, one, none, or an exponent.
+/// Formats a number for a column of `width`, as nccl-tests does: two decimals, one, none, or an exponent. In a column
+/// of 7: " 123.45", "12345.6", "1234567", "1.2e+08".
 std::string column_number_text(double value, int width);
 
 /// Writes the table to a descriptor.

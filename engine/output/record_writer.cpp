@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "output/measurement_json.hpp"
+#include "output/run_outcome.hpp"
 #include "output/units.hpp"
 
 namespace busbw {
@@ -271,14 +272,13 @@ void RecordWriter::end(const RunEnd& end) {
 }
 
 void RecordWriter::write_row(const Row& row, Placement placement, const Measurement& measurement) {
-  const bool reduces = !row.redop.empty() && row.redop != "none";
   start_line("row");
   line_.field("collective", row.collective);
   line_.field("requested_bytes", row.requested_bytes);
   line_.field("size_bytes", row.size_bytes);
   line_.field("count", row.count);
   line_.field("dtype", row.dtype_name());
-  line_.field("redop", reduces ? std::optional(row.redop) : std::nullopt);
+  line_.field("redop", has_redop(row) ? std::optional(row.redop) : std::nullopt);
   line_.field("root", row.root < 0 ? std::nullopt : std::optional(row.root));
   line_.field("placement", name(placement));
   line_.field("group", row.group);

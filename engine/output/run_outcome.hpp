@@ -1,9 +1,12 @@
 #pragma once
-// Derives facts about a whole run from its RunEnd, for the footers of all formats.
+// Facts about rows and whole runs that several output formats need.
 #include "common/support/error.hpp"
 #include "values/run_result.hpp"
 
 namespace busbw {
+
+/// True if the redop column names an operator. Otherwise it is nccl-tests' text "none", or empty.
+inline bool has_redop(const Row& row) { return !row.redop.empty() && row.redop != "none"; }
 
 /// True if the average bus bandwidth is at least 0.9 x NCCL_TESTS_MIN_BW, or if this variable is not set. False if the
 /// variable is set and the run has no rows.
@@ -18,8 +21,12 @@ inline bool has_wrong_data(const RunEnd& end) { return end.wrong_result_count > 
 
 /// True if the run ended before all its rows were measured. Wrong data and low bandwidth do not end a run.
 inline bool ended_early(const RunEnd& end) {
-  return end.exit_code != static_cast<int>(ExitCode::good) && end.exit_code != static_cast<int>(ExitCode::wrong_data) &&
-         end.exit_code != static_cast<int>(ExitCode::slower_than_demanded);
+  switch (static_cast<ExitCode>(end.exit_code)) {
+    case ExitCode::good:
+    case ExitCode::wrong_data:
+    case ExitCode::slower_than_demanded: return false;
+    default: return true;
+  }
 }
 
 }  // namespace busbw

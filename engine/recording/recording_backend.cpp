@@ -2,6 +2,7 @@
 // process.
 #include "recording/recording_backend.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -17,11 +18,11 @@ using trace::OperationRecord;
 
 /// True if the pointers are in place as NCCL defines it.
 bool is_in_place(const ObservedOperation& operation, int rank) {
-  const std::size_t share_bytes = operation.count * size_bytes(operation.dtype) * static_cast<std::size_t>(rank);
+  const std::size_t share_offset = operation.count * size_bytes(operation.dtype) * static_cast<std::size_t>(rank);
   const bool receives_shares = operation.function == Function::all_gather || operation.function == Function::gather;
   const bool sends_shares = operation.function == Function::reduce_scatter || operation.function == Function::scatter;
-  const std::byte* const own_input = operation.send + (sends_shares ? share_bytes : 0);
-  const std::byte* const own_result = operation.recv + (receives_shares ? share_bytes : 0);
+  const std::byte* const own_input = operation.send + (sends_shares ? share_offset : 0);
+  const std::byte* const own_result = operation.recv + (receives_shares ? share_offset : 0);
   return own_input == own_result;
 }
 
@@ -61,10 +62,11 @@ class RecordingCommunicator final : public ObservingCommunicator {
 
   void end_operation() override {
     const std::uint64_t end_ns = trace_->now_ns();
+    constexpr std::uint64_t kMaxHostNs = trace::kUnknownCount - 1;  // kUnknownCount marks an unknown duration
+    const auto host_ns = static_cast<std::uint32_t>(std::min(end_ns - start_ns_, kMaxHostNs));
     for (OperationRecord* const record : open_) {
       record->device_end_ns.store(end_ns, std::memory_order_relaxed);
-      record->host_ns =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(end_ns - start_ns_, trace::kUnknownCount - 1));
+      record->host_ns = host_ns;
       record->kind.store(trace::Kind::operation, std::memory_order_release);
     }
     open_.clear();
@@ -139,8 +141,8 @@ class RecordingBackend final : public Backend {
     return std::make_unique<RecordingCommunicator>(std::move(communicator), process_trace(world), world.rank(), group);
   }
 
-  /// Returns the trace of this process. The first rank of the process opens the file, after a fork. The file closes
-  /// with the last communicator.
+  /// Returns the trace of this process. Its first rank opens the file, so that each forked process has its own file.
+  /// The file closes with the last communicator.
   std::shared_ptr<ProcessTrace> process_trace(const Team& world) {
     const std::lock_guard lock(mutex_);
     auto trace = trace_.lock();

@@ -10,7 +10,7 @@ constexpr std::size_t kAlignmentBytes = 4096;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes; }
 
-/// Size of each communicator's slice of a rank.
+/// Sizes of the slices in the buffers of a rank, by communicator.
 std::map<int, std::size_t> slice_sizes(const MatchedCalls& calls, int rank) {
   std::map<int, std::size_t> sizes;
   for (const ReplayCall& call : calls.of_rank(rank)) {

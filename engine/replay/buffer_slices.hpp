@@ -3,7 +3,7 @@
 // different buffers. If the memory is too small, all communicators use the start of the buffers.
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <utility>
 
 #include "replay/matched_calls.hpp"
 
@@ -21,7 +21,6 @@ struct SliceBytes {
 /// Bytes that a call sends, and bytes that it receives.
 std::pair<std::size_t, std::size_t> call_bytes(const ReplayProgram& program, int rank, const ReplayCall& call);
 
-/// Computes both sizes for a program.
 SliceBytes slice_bytes(const MatchedCalls& calls);
 
 /// Offset of each communicator's slice in the buffers of a rank. All are 0 if the slices exceed `available_bytes`.

@@ -21,14 +21,14 @@ UsageError problem(const ReplayProgram& program, int rank, std::size_t operation
       fmt::format("{}: {}: {}", printable_value(program.file), operation_text(program, rank, operation), message));
 }
 
-/// Adds the calls of the operations from `first` to before `end`, which form a group or are a single operation.
-void add_group(const std::vector<ReplayOperation>& operations, std::size_t first, std::size_t end,
+/// Adds the calls of the operations [first, end), which are one group or a single operation, to `calls`.
+void add_calls(const std::vector<ReplayOperation>& operations, std::size_t first, std::size_t end,
                std::vector<ReplayCall>& calls) {
   const std::size_t first_call = calls.size();
-  std::map<std::pair<int, std::size_t>, ReplayCall> exchanges;           // by communicator and repetition
-  // Number of transfers so far, by communicator, function and peer. An exchange has only one of each, so a repeated
-  // transfer belongs to a further exchange.
-  std::map<std::tuple<int, trace::Function, int>, std::size_t> transfer_counts;
+  // An exchange has at most one send to each peer. The second send to a peer belongs to a second exchange, and so on.
+  // The same is true of receives.
+  std::map<std::pair<int, std::size_t>, ReplayCall> exchanges;  // by communicator and number of the exchange
+  std::map<std::tuple<int, trace::Function, int>, std::size_t> transfer_counts;  // by communicator, function and peer
   for (std::size_t i = first; i < end; ++i) {
     const ReplayOperation& operation = operations[i];
     if (!operation.is_transfer()) {
@@ -42,7 +42,8 @@ void add_group(const std::vector<ReplayOperation>& operations, std::size_t first
     exchange.is_exchange = true;
     exchange.operations.push_back(i);
   }
-  // All ranks use this order, because the host backend runs the calls one after the other.
+  // Collectives by communicator, then exchanges: the same order on all ranks, because the host backend runs the calls
+  // one after the other.
   std::stable_sort(calls.begin() + static_cast<std::ptrdiff_t>(first_call), calls.end(),
                    [](const ReplayCall& a, const ReplayCall& b) { return a.communicator < b.communicator; });
   for (auto& [key, exchange] : exchanges) calls.push_back(std::move(exchange));
@@ -58,7 +59,7 @@ std::vector<ReplayCall> make_calls(const std::vector<ReplayOperation>& operation
     std::size_t end = first + 1;
     if (group != 0)
       while (end < operations.size() && operations[end].group == group) ++end;
-    add_group(operations, first, end, calls);
+    add_calls(operations, first, end, calls);
     first = end;
   }
   return calls;
@@ -91,7 +92,8 @@ class CallSets {
 
  private:
   std::vector<std::size_t> first_of_rank_;  // element of the first call of each rank
-  std::vector<std::size_t> parents_;  // [element]: another element of its set; the set's number is its own parent
+  /// [element]: another element of the same set. One element of each set has itself; it is the number of the set.
+  std::vector<std::size_t> parents_;
 };
 
 /// Position of an operation in the program.
@@ -152,7 +154,7 @@ struct Transfers {
   std::vector<OperationPlace> recvs;
 };
 
-/// Returns all transfers, by communicator, sender and receiver.
+/// Returns all transfers, by communicator, and by the sender's and the receiver's index in it.
 std::map<std::tuple<int, int, int>, Transfers> transfers_by_ranks(const MatchedCalls& calls) {
   const ReplayProgram& program = calls.program();
   std::map<std::tuple<int, int, int>, Transfers> transfers;
@@ -161,21 +163,21 @@ std::map<std::tuple<int, int, int>, Transfers> transfers_by_ranks(const MatchedC
       const ReplayCall& exchange = calls.of_rank(rank)[call];
       if (!exchange.is_exchange) continue;
       const auto& members = program.communicators[static_cast<std::size_t>(exchange.communicator)];
-      const int own = static_cast<int>(std::ranges::find(members, rank) - members.begin());
+      const int own_index = static_cast<int>(std::ranges::find(members, rank) - members.begin());
       for (const std::size_t index : exchange.operations) {
         const OperationPlace place{rank, call, index};
         const ReplayOperation& operation = operation_at(program, place);
         if (operation.function == trace::Function::send)
-          transfers[{exchange.communicator, own, operation.peer}].sends.push_back(place);
+          transfers[{exchange.communicator, own_index, operation.peer}].sends.push_back(place);
         else
-          transfers[{exchange.communicator, operation.peer, own}].recvs.push_back(place);
+          transfers[{exchange.communicator, operation.peer, own_index}].recvs.push_back(place);
       }
     }
   }
   return transfers;
 }
 
-/// Throws UsageError if a send or a receive has no counterpart of its size.
+/// Throws UsageError if a send or a receive has no counterpart of its size. `transfers` are those between two ranks.
 void require_counterparts(const ReplayProgram& program, const Transfers& transfers) {
   const auto& [sends, recvs] = transfers;
   const std::size_t matched = std::min(sends.size(), recvs.size());
@@ -211,14 +213,14 @@ void MatchedCalls::match_collectives() {
     }
     for (std::size_t i = 0; i < reference.size(); ++i) {
       const ReplayOperation& operation = operation_at(program_, reference[i]);
-      kinds_.emplace_back(DistinctCall{.communicator = operation.communicator,
-                                       .function = operation.function,
-                                       .dtype = operation.dtype,
-                                       .redop = operation.redop,
-                                       .count = operation.count,
-                                       .root = operation.peer,
-                                       .in_place = operation.in_place},
-                          match + i);
+      occurrences_.emplace_back(DistinctCall{.communicator = operation.communicator,
+                                             .function = operation.function,
+                                             .dtype = operation.dtype,
+                                             .redop = operation.redop,
+                                             .count = operation.count,
+                                             .root = operation.peer,
+                                             .in_place = operation.in_place},
+                                match + i);
     }
     match += reference.size();
   }
@@ -226,7 +228,7 @@ void MatchedCalls::match_collectives() {
 
 void MatchedCalls::match_transfers() {
   CallSets sets(calls_);
-  std::vector<std::pair<DistinctCall, OperationPlace>> kinds_and_sends;
+  std::vector<std::pair<DistinctCall, OperationPlace>> transfers_and_sends;  // each transfer, and the place of its send
   for (const auto& [key, transfers] : transfers_by_ranks(*this)) {
     require_counterparts(program_, transfers);
     const auto [communicator, from, to] = key;
@@ -235,23 +237,26 @@ void MatchedCalls::match_transfers() {
       const OperationPlace& recv = transfers.recvs[i];
       sets.join(send.rank, send.call, recv.rank, recv.call);
       const std::size_t bytes = program_.sent_bytes(operation_at(program_, send));
-      kinds_and_sends.emplace_back(DistinctCall{.communicator = communicator, .transfers = {{from, to, bytes}}}, send);
+      transfers_and_sends.emplace_back(DistinctCall{.communicator = communicator, .transfers = {{from, to, bytes}}},
+                                       send);
     }
   }
-  const std::size_t first_match = kinds_.size();
+  const std::size_t first_match = occurrences_.size();  // the collectives have the matches before
   for (int rank = 0; rank < program_.ranks(); ++rank) {
     std::vector<ReplayCall>& rank_calls = calls_[static_cast<std::size_t>(rank)];
     for (std::size_t index = 0; index < rank_calls.size(); ++index)
       if (rank_calls[index].is_exchange) rank_calls[index].match = first_match + sets.find(rank, index);
   }
   // The matches of the calls are known only after all sets are joined.
-  for (auto& [kind, send] : kinds_and_sends) kinds_.emplace_back(std::move(kind), of_rank(send.rank)[send.call].match);
+  for (auto& [transfer, send] : transfers_and_sends)
+    occurrences_.emplace_back(std::move(transfer), of_rank(send.rank)[send.call].match);
 }
 
-// Simulates ranks that issue one call at a time. A call ends when all calls of its match have been issued. The ranks
-// must then reach the ends of their lists.
+// Simulates ranks that issue one call at a time. A call ends when all calls of its match have been issued. Throws if a
+// rank does not reach the end of its list.
 void MatchedCalls::require_blocking_order() const {
-  // A rank with several calls of a match occurs several times.
+  // A rank with several calls of a match occurs several times. Its first call then never ends, because it waits for the
+  // rank's next one.
   std::map<std::size_t, std::vector<int>> ranks_of_match;
   for (int rank = 0; rank < program_.ranks(); ++rank)
     for (const ReplayCall& call : of_rank(rank)) ranks_of_match[call.match].push_back(rank);
@@ -284,19 +289,20 @@ void MatchedCalls::require_blocking_order() const {
 
 std::vector<DistinctCall> MatchedCalls::distinct_calls() const {
   std::set<DistinctCall> distinct;
-  // Transfers of one match run together, but only once for each pair of ranks.
-  std::map<std::pair<std::size_t, std::size_t>, DistinctCall> exchanges;  // by match and repetition
+  // An exchange has the transfers of one match, but at most one between the same sender and receiver. The second one
+  // belongs to a second exchange, and so on.
+  std::map<std::pair<std::size_t, std::size_t>, DistinctCall> exchanges;  // by match and number of the exchange
   std::map<std::tuple<std::size_t, int, int>, std::size_t> transfer_counts;  // by match, sender and receiver
-  for (const auto& [kind, match] : kinds_) {
-    if (kind.transfers.empty()) {
-      distinct.insert(kind);
+  for (const auto& [call, match] : occurrences_) {
+    if (call.transfers.empty()) {
+      distinct.insert(call);
       continue;
     }
-    const MatchedTransfer& transfer = kind.transfers.front();
+    const MatchedTransfer& transfer = call.transfers.front();
     std::size_t& transfer_count = transfer_counts[{match, transfer.from, transfer.to}];
     DistinctCall& exchange = exchanges[{match, transfer_count}];
     ++transfer_count;
-    exchange.communicator = kind.communicator;
+    exchange.communicator = call.communicator;
     exchange.transfers.push_back(transfer);
   }
   for (auto& [key, exchange] : exchanges) distinct.insert(std::move(exchange));

@@ -13,7 +13,7 @@ namespace busbw {
 struct ReplayCall {
   int communicator = 0;
   bool is_exchange = false;
-  std::vector<std::size_t> operations = {};  // of the rank; one for a collective
+  std::vector<std::size_t> operations = {};  // indexes in the rank's operations; one for a collective
   bool begins_group = false;                 // the first call of a group
   bool ends_group = false;                   // the last call of a group
   std::size_t match = 0;                     // equal for calls that wait for each other
@@ -28,7 +28,7 @@ struct MatchedTransfer {
   auto operator<=>(const MatchedTransfer&) const = default;
 };
 
-/// One kind of call, for the check. All ranks of the communicator take part.
+/// A call as the check repeats it. All ranks of the communicator take part.
 struct DistinctCall {
   int communicator = 0;
   trace::Function function = trace::Function::send;  // of a collective; send for an exchange
@@ -55,7 +55,7 @@ class MatchedCalls {
   /// Throws UsageError if ranks would wait for each other in a circle on the host backend, on which each call ends
   /// before the next one begins. On a GPU, operations of different communicators may be issued in any order.
   void require_blocking_order() const;
-  /// Every kind of call once, in an order that is the same in all processes.
+  /// All calls, equal ones only once, in an order that is the same in all processes.
   std::vector<DistinctCall> distinct_calls() const;
 
  private:
@@ -64,7 +64,8 @@ class MatchedCalls {
 
   ReplayProgram program_;
   std::vector<std::vector<ReplayCall>> calls_;                // [rank]
-  std::vector<std::pair<DistinctCall, std::size_t>> kinds_;   // collectives, and single transfers with their match
+  /// Each collective and each single transfer, with its match. Equal ones occur repeatedly.
+  std::vector<std::pair<DistinctCall, std::size_t>> occurrences_;
 };
 
 }  // namespace busbw

@@ -102,7 +102,7 @@ class ProgramParser {
     return UsageError(fmt::format("{}: {}", printable_value(program_.file), message));
   }
 
-  const json& list(const json& value, const std::string& object) const {
+  const json& require_list(const json& value, const std::string& object) const {
     if (!value.is_array()) throw problem(fmt::format("{} is no list; use a list", object));
     return value;
   }
@@ -120,11 +120,11 @@ class ProgramParser {
   }
 
   void parse_communicators(const json& value) {
-    for (const json& entry : list(value, "\"communicators\"")) {
+    for (const json& entry : require_list(value, "\"communicators\"")) {
       const std::string object = fmt::format("communicator {}", program_.communicators.size());
       std::vector<int> members;
       std::set<int> known;
-      for (const json& member : list(entry, object)) {
+      for (const json& member : require_list(entry, object)) {
         members.push_back(whole_number<int>(member, "a rank of " + object, 0, program_.ranks() - 1));
         if (!known.insert(members.back()).second)
           throw problem(fmt::format("{} has rank {} twice; list each rank once", object, members.back()));
@@ -136,12 +136,13 @@ class ProgramParser {
   }
 
   void parse_operations(const json& value) {
-    if (list(value, "\"operations\"").size() != program_.operations.size())
+    if (require_list(value, "\"operations\"").size() != program_.operations.size())
       throw problem(fmt::format("\"operations\" has {} lists for {} ranks; add one list for each rank", value.size(),
                                 program_.ranks()));
     std::size_t count = 0;
     for (int rank = 0; rank < program_.ranks(); ++rank) {
-      const json& entries = list(value[static_cast<std::size_t>(rank)], fmt::format("the entry of rank {}", rank));
+      const json& entries =
+          require_list(value[static_cast<std::size_t>(rank)], fmt::format("the entry of rank {}", rank));
       auto& operations = program_.operations[static_cast<std::size_t>(rank)];
       operations.reserve(entries.size());
       for (const json& entry : entries)
@@ -198,12 +199,13 @@ class ProgramParser {
     const bool has_overlap_flag = entry.size() > position::kIsOverlapped;
     operation.is_overlapped =
         has_overlap_flag && whole_number<int>(entry[position::kIsOverlapped], object("overlap flag"), 0, 1) == 1;
-    if (operation.in_place && (!known->facts || operation.function == Function::alltoall))
+    const bool can_be_in_place = known->facts && operation.function != Function::alltoall;
+    if (operation.in_place && !can_be_in_place)
       throw problem(fmt::format("{}: NCCL defines no {} in place; use 0 for in place", place, function));
     return operation;
   }
 
-  /// Converts an index in the document's list of a communicator to the index in ReplayProgram::communicators.
+  /// Converts an index in the document's ranks of a communicator to the index in ReplayProgram's, which are sorted.
   int index_in_ascending_order(int communicator, int listed_index) const {
     const auto index = static_cast<std::size_t>(communicator);
     const int rank = listed_members_[index][static_cast<std::size_t>(listed_index)];

@@ -16,13 +16,13 @@ struct ReplayOperation {
   int communicator = 0;  // index in ReplayProgram::communicators
   trace::Function function = trace::Function::all_reduce;
   Dtype dtype = Dtype::float32;
-  Redop redop = Redop::sum;     // only of functions that reduce
+  Redop redop = Redop::sum;     // only functions that reduce use it
   std::size_t count = 0;        // elements, as in the call of NCCL
   int peer = -1;                // root, or peer of a send or receive: index in the communicator; -1: none
   std::uint32_t group = 0;      // successive operations with the same number form a group; 0: not in a group
-  double gap_s = 0;             // duration of the operation's computation, which the operation waits for
+  double gap_s = 0;             // duration of the computation that the operation waits for
   bool in_place = false;
-  /// True if the operation's computation runs during the communicator's previous operation. Operation 2 begins when
+  /// True if this computation runs during the communicator's previous operation. Operation 2 begins when
   /// computation 2 and operation 1 have ended:
   ///
   ///   false:  computation 1 | operation 1 | computation 2 | operation 2
@@ -45,7 +45,7 @@ struct ReplayProgram {
   int ranks_of(const ReplayOperation& operation) const {
     return static_cast<int>(communicators[static_cast<std::size_t>(operation.communicator)].size());
   }
-  /// Bytes that each rank sends and receives in an operation. The figures are the same for the root.
+  /// Bytes that a rank sends, and bytes that it receives. For functions with a root: the figures of the root.
   std::size_t sent_bytes(const ReplayOperation& operation) const;
   std::size_t received_bytes(const ReplayOperation& operation) const;
 };

@@ -31,7 +31,7 @@ void run_replay(const MatchedCalls& calls, const RunSettings& settings, Backend&
   const ReplayStep step(calls, communicators, world, buffer_bytes);
   const auto replacement = hooks.replace_step(step);
   const Collective& timed_step = replacement ? *replacement : static_cast<const Collective&>(step);
-  // In a recording of this replay, an operation of all ranks determines the numbers of the ranks.
+  // For a recording of this replay: readers of a trace derive the ranks' numbers from an operation of all ranks.
   first.all_reduce(first.send_buffer().data(), first.recv_buffer().data(), 1, Dtype::float32, Redop::sum);
   first.synchronize();
 

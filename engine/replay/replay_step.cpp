@@ -58,14 +58,15 @@ Shape ReplayDescription::shape(std::size_t /*count*/, std::size_t /*element_byte
 int ReplayDescription::weighted_calls_per_run(int /*ranks*/) const { return max_weighted_calls_; }
 
 /// A call that is ready to be issued.
-struct ReplayStep::Issue {
+struct ReplayStep::PreparedCall {
   Communicator* communicator = nullptr;
   const Collective* collective = nullptr;  // null: an exchange
-  CollectiveCall call = {};                // an exchange uses only `dtype`: the type of all transfers
+  CollectiveCall arguments = {};           // an exchange uses only `dtype`: the type of all transfers
   std::vector<Transfer> sends = {};
   std::vector<Transfer> recvs = {};
   double gap_s = 0;
-  bool is_overlapped = false;  // the gap begins at the end of the communicator's previous gap, not of its operation
+  /// Begin of the gap. True: the end of the communicator's previous gap; false: the end of its previous operation.
+  bool is_overlapped = false;
   bool next_is_overlapped = false;  // `is_overlapped` of the communicator's next call
   bool begins_group = false;
   bool ends_group = false;
@@ -79,59 +80,58 @@ ReplayStep::ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& com
       has_device_clock_(communicators.first().timestamps() != nullptr) {
   const auto slices = slice_offsets(calls, world.rank(), max_bytes);
   for (const ReplayCall& call : calls.of_rank(world.rank()))
-    issues_.push_back(make_issue(calls.program(), call, kGuardBytes + slices.at(call.communicator)));
-  std::map<const Communicator*, Issue*> previous_issues;
-  for (Issue& issue : issues_) {
-    const auto previous = previous_issues.find(issue.communicator);
-    if (previous != previous_issues.end())
-      previous->second->next_is_overlapped = issue.is_overlapped;
+    calls_.push_back(prepare_call(calls.program(), call, kGuardBytes + slices.at(call.communicator)));
+  std::map<const Communicator*, PreparedCall*> previous_calls;
+  for (PreparedCall& call : calls_) {
+    const auto previous = previous_calls.find(call.communicator);
+    if (previous != previous_calls.end())
+      previous->second->next_is_overlapped = call.is_overlapped;
     else
-      issue.is_overlapped = false;  // the first gap begins with the step
-    previous_issues[issue.communicator] = &issue;
+      call.is_overlapped = false;  // the first gap begins with the step
+    previous_calls[call.communicator] = &call;
   }
 }
 
 ReplayStep::~ReplayStep() = default;
 
-ReplayStep::Issue ReplayStep::make_issue(const ReplayProgram& program, const ReplayCall& call,
-                                         std::size_t slice) const {
-  std::byte* send = communicators_.first().send_buffer().data() + slice;
-  std::byte* recv = communicators_.first().recv_buffer().data() + slice;
+ReplayStep::PreparedCall ReplayStep::prepare_call(const ReplayProgram& program, const ReplayCall& call,
+                                                  std::size_t slice_offset) const {
+  std::byte* send = communicators_.first().send_buffer().data() + slice_offset;
+  std::byte* recv = communicators_.first().recv_buffer().data() + slice_offset;
   const auto& operations = program.operations[static_cast<std::size_t>(world_.rank())];
   const ReplayOperation& first = operations[call.operations.front()];
-  Issue issue{.communicator = communicators_.find(call.communicator),
-              .collective = find_collective(first.function),
-              .is_overlapped = first.is_overlapped,
-              .begins_group = call.begins_group,
-              .ends_group = call.ends_group};
-  for (const std::size_t index : call.operations) issue.gap_s = std::max(issue.gap_s, operations[index].gap_s);
+  PreparedCall prepared{.communicator = communicators_.find(call.communicator),
+                        .collective = find_collective(first.function),
+                        .is_overlapped = first.is_overlapped,
+                        .begins_group = call.begins_group,
+                        .ends_group = call.ends_group};
+  for (const std::size_t index : call.operations) prepared.gap_s = std::max(prepared.gap_s, operations[index].gap_s);
   const int root = std::max(0, first.peer);  // the peer is -1 if the collective has no root
-  issue.call = {.count = first.count, .dtype = first.dtype, .redop = first.redop, .root = root};
-  const std::size_t element_bytes = size_bytes(first.dtype);
-  if (issue.collective) {
-    const Shape shape = issue.collective->call_shape(first.count, issue.communicator->size());
-    const std::size_t rank_bytes = element_bytes * static_cast<std::size_t>(issue.communicator->rank());
-    issue.call.send = first.in_place ? recv + shape.send_inplace_offset * rank_bytes : send;
-    issue.call.recv = first.in_place ? recv + shape.recv_inplace_offset * rank_bytes : recv;
-    return issue;
+  prepared.arguments = {.count = first.count, .dtype = first.dtype, .redop = first.redop, .root = root};
+  if (!prepared.collective) {
+    set_transfers(operations, call, send, recv, prepared);
+    return prepared;
   }
-  set_transfers(operations, call, send, recv, issue);
-  return issue;
+  const Shape shape = prepared.collective->call_shape(first.count, prepared.communicator->size());
+  const std::size_t offset_bytes = size_bytes(first.dtype) * static_cast<std::size_t>(prepared.communicator->rank());
+  prepared.arguments.send = first.in_place ? recv + shape.send_inplace_offset * offset_bytes : send;
+  prepared.arguments.recv = first.in_place ? recv + shape.recv_inplace_offset * offset_bytes : recv;
+  return prepared;
 }
 
 /// Sets the sends and receives of an exchange, with their data one after the other from `send` and `recv` on.
 void ReplayStep::set_transfers(const std::vector<ReplayOperation>& operations, const ReplayCall& call, std::byte* send,
-                               std::byte* recv, Issue& issue) {
+                               std::byte* recv, PreparedCall& prepared) {
   // Communicator::exchange has one type for all transfers. With several types, the transfers count bytes.
-  const Dtype first_dtype = issue.call.dtype;
+  const Dtype first_dtype = prepared.arguments.dtype;
   const bool has_one_type =
       std::ranges::all_of(call.operations, [&](std::size_t index) { return operations[index].dtype == first_dtype; });
-  if (!has_one_type) issue.call.dtype = Dtype::uint8;
+  if (!has_one_type) prepared.arguments.dtype = Dtype::uint8;
   for (const std::size_t index : call.operations) {
     const ReplayOperation& operation = operations[index];
     const std::size_t bytes = operation.count * size_bytes(operation.dtype);
     const bool is_send = operation.function == trace::Function::send;
-    std::vector<Transfer>& transfers = is_send ? issue.sends : issue.recvs;
+    std::vector<Transfer>& transfers = is_send ? prepared.sends : prepared.recvs;
     std::byte*& next_data = is_send ? send : recv;
     transfers.push_back({.peer = operation.peer, .data = next_data, .count = has_one_type ? operation.count : bytes});
     next_data += bytes;
@@ -144,35 +144,37 @@ void ReplayStep::fill_buffers() const {
     first.fill(buffer.data(), moved_stream(Dtype::float32, first.rank(), 0), 0,
                buffer.size() / size_bytes(Dtype::float32));
   }
-  std::map<const std::byte*, const Issue*> reductions;  // by slice
-  for (const Issue& issue : issues_)
-    if (issue.collective && issue.collective->reduces()) reductions.try_emplace(issue.call.send, &issue);
-  for (const auto& [memory, issue] : reductions) {
-    const ReductionValues values(issue->call.dtype, issue->call.redop, issue->communicator->size());
-    const Shape shape = issue->collective->call_shape(issue->call.count, issue->communicator->size());
-    const DataStream stream = values.contribution(issue->communicator->rank(), 0);
-    first.fill(const_cast<std::byte*>(memory), stream, 0, shape.send_count);
+  // In the type of a reduction, the data above could be NaN.
+  std::map<const std::byte*, const PreparedCall*> first_reductions;  // the first one at each address of send data
+  for (const PreparedCall& call : calls_)
+    if (call.collective && call.collective->reduces()) first_reductions.try_emplace(call.arguments.send, &call);
+  for (const auto& [send_data, call] : first_reductions) {
+    const ReductionValues values(call->arguments.dtype, call->arguments.redop, call->communicator->size());
+    const Shape shape = call->collective->call_shape(call->arguments.count, call->communicator->size());
+    const DataStream stream = values.contribution(call->communicator->rank(), 0);
+    first.fill(const_cast<std::byte*>(send_data), stream, 0, shape.send_count);
   }
   first.synchronize();
 }
 
-void ReplayStep::wait_for_gap(const Issue& issue, std::map<const Communicator*, Ends>& ends) const {
+void ReplayStep::wait_for_gap(const PreparedCall& call, std::map<const Communicator*, Ends>& ends) const {
   if (has_device_clock_) {
-    // An overlapped gap begins at the end of the previous delay. So a gap of 0 needs a delay before an overlapped gap.
-    const bool needs_delay = issue.gap_s > 0 || issue.next_is_overlapped;
-    if (needs_delay) issue.communicator->delay(issue.gap_s, issue.is_overlapped);
+    // An overlapped gap begins at the end of the previous delay. So before an overlapped gap, even a gap of 0 s needs a
+    // delay.
+    const bool needs_delay = call.gap_s > 0 || call.next_is_overlapped;
+    if (needs_delay) call.communicator->delay(call.gap_s, call.is_overlapped);
     return;
   }
-  Ends& last_ends = ends.at(issue.communicator);
-  const double gap_start_s = issue.is_overlapped ? last_ends.gap_end_s : last_ends.operation_end_s;
-  last_ends.gap_end_s = gap_start_s + issue.gap_s;
-  if (issue.gap_s == 0) return;
+  Ends& last_ends = ends.at(call.communicator);
+  const double gap_start_s = call.is_overlapped ? last_ends.gap_end_s : last_ends.operation_end_s;
+  last_ends.gap_end_s = gap_start_s + call.gap_s;
+  if (call.gap_s == 0) return;
   wait_until_s(last_ends.gap_end_s, [this] {
     if (world_.aborted()) throw JobAborted();
   });
 }
 
-void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*call*/) const {
+void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*arguments*/) const {
   std::map<const Communicator*, Ends> ends;
   const double start_s = has_device_clock_ ? 0 : monotonic_s();
   communicators_.for_each([&](Communicator& communicator) {
@@ -180,26 +182,26 @@ void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*call*/) co
     ends[&communicator] = {start_s, start_s};
   });
   Communicator* group_opener = nullptr;  // began the open group; its calls may be on several communicators
-  for (auto issue = issues_.begin(); issue != issues_.end(); ++issue) {
+  for (auto call = calls_.begin(); call != calls_.end(); ++call) {
     if (!group_opener) {
       // All gaps of a group come before the group, because its operations start together.
-      auto last = issue;
-      if (issue->begins_group) last = std::ranges::find(issue, issues_.end(), true, &Issue::ends_group);
-      std::for_each(issue, std::next(last), [&](const Issue& member) { wait_for_gap(member, ends); });
+      auto last = call;
+      if (call->begins_group) last = std::ranges::find(call, calls_.end(), true, &PreparedCall::ends_group);
+      std::for_each(call, std::next(last), [&](const PreparedCall& member) { wait_for_gap(member, ends); });
     }
-    if (issue->begins_group) {
-      group_opener = issue->communicator;
+    if (call->begins_group) {
+      group_opener = call->communicator;
       group_opener->begin_group();
     }
-    if (issue->collective)
-      issue->collective->run(*issue->communicator, issue->call);
+    if (call->collective)
+      call->collective->run(*call->communicator, call->arguments);
     else
-      issue->communicator->exchange(issue->sends, issue->recvs, issue->call.dtype);
-    if (issue->ends_group) {
+      call->communicator->exchange(call->sends, call->recvs, call->arguments.dtype);
+    if (call->ends_group) {
       group_opener->end_group();
       group_opener = nullptr;
     }
-    if (!has_device_clock_) ends[issue->communicator].operation_end_s = monotonic_s();
+    if (!has_device_clock_) ends[call->communicator].operation_end_s = monotonic_s();
   }
   communicators_.for_each([&](Communicator& communicator) { communicators_.first().wait_for(communicator); });
 }

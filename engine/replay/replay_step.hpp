@@ -21,7 +21,7 @@ class ReplayDescription : public Collective {
   bool synchronizes_all_ranks() const override { return false; }
   /// `param_count` is the maximum number of operations of a rank.
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override;
-  /// Returns the maximum over the ranks on all ranks, because they must agree on how many calls fit behind a gate.
+  /// Every rank returns the maximum over the ranks, because all must agree on how many calls fit behind a gate.
   int weighted_calls_per_run(int ranks) const override;
   Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
   void run(Communicator&, const CollectiveCall&) const override {}
@@ -46,11 +46,11 @@ class ReplayStep final : public ReplayDescription {
   void run(Communicator&, const CollectiveCall&) const override;
 
  private:
-  struct Issue;
+  struct PreparedCall;
 
-  Issue make_issue(const ReplayProgram& program, const ReplayCall& call, std::size_t slice) const;
+  PreparedCall prepare_call(const ReplayProgram& program, const ReplayCall& call, std::size_t slice_offset) const;
   static void set_transfers(const std::vector<ReplayOperation>& operations, const ReplayCall& call, std::byte* send,
-                            std::byte* recv, Issue& issue);
+                            std::byte* recv, PreparedCall& prepared);
   /// Ends of the last operation and of the last gap of a communicator, by the host clock.
   struct Ends {
     double operation_end_s = 0;
@@ -58,12 +58,12 @@ class ReplayStep final : public ReplayDescription {
   };
   /// Delays a call by its gap, which is the computation before the call in the recorded job. `ends` is used only
   /// without a device clock.
-  void wait_for_gap(const Issue& issue, std::map<const Communicator*, Ends>& ends) const;
+  void wait_for_gap(const PreparedCall& call, std::map<const Communicator*, Ends>& ends) const;
 
   const ReplayCommunicators& communicators_;
   const Team& world_;
   bool has_device_clock_;
-  std::vector<Issue> issues_;
+  std::vector<PreparedCall> calls_;
 };
 
 /// Collective of the engine with this function, or null for send and recv.

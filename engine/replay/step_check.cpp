@@ -13,7 +13,7 @@
 namespace busbw {
 namespace {
 
-/// Makes a collective of the transfers, with counts in bytes.
+/// Makes a collective of the transfers, with elements of one byte.
 std::unique_ptr<Collective> make_exchange(const std::vector<MatchedTransfer>& transfers, int ranks) {
   TrafficMatrix matrix{ranks, std::vector<std::uint64_t>(static_cast<std::size_t>(ranks) * ranks)};
   for (const MatchedTransfer& transfer : transfers)
@@ -31,7 +31,8 @@ int ranks_of(const MatchedCalls& calls, const DistinctCall& call) {
   return static_cast<int>(calls.program().communicators[static_cast<std::size_t>(call.communicator)].size());
 }
 
-/// Runs and checks one kind of call. All ranks of `world` call this function, also those outside of the communicator.
+/// Runs a call and checks its result. All ranks of `world` call this function, also those outside of the communicator,
+/// for which `communicator` is null. `ranks`: size of the communicator.
 RankCheckResult check_call(const DistinctCall& call, int ranks, Communicator* communicator, std::uint64_t buffer_bytes,
                            Team& world, std::uint64_t seed, const ResultChange& change_result) {
   world.enter(Phase::check);
@@ -41,7 +42,8 @@ RankCheckResult check_call(const DistinctCall& call, int ranks, Communicator* co
   const Shape shape =
       exchange ? exchange->shape(/*count=*/0, /*element_bytes=*/1, ranks) : collective.call_shape(call.count, ranks);
   const Placement placement = call.in_place ? Placement::in_place : Placement::out_of_place;
-  const RankCase rank_case{collective, shape, call.dtype, call.redop, std::max(0, call.root), seed};
+  const int root = std::max(0, call.root);  // -1 if the collective has no root
+  const RankCase rank_case{collective, shape, call.dtype, call.redop, root, seed};
   ReductionValues values(call.dtype, call.redop, ranks);
   std::optional<CaseBuffers> buffers;
   std::optional<Checker> checker;

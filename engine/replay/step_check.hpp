@@ -18,7 +18,7 @@ using ResultChange = std::function<void(Communicator&, const RankCase&, std::byt
 RankCheckResult check_calls(const MatchedCalls& calls, const ReplayCommunicators& communicators, Team& world,
                             std::uint64_t seed, const ResultChange& change_result);
 
-/// Exactness of the check of a step (ReductionValues::exactness): that of the first call that is not "exact", if any.
+/// Returns "exact", or the ReductionValues::exactness of the first call that is not checked exactly.
 std::string step_exactness(const MatchedCalls& calls);
 
 }  // namespace busbw

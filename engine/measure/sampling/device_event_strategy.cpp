@@ -76,14 +76,13 @@ void DeviceEventStrategy::add_samples(Samples& batch) const {
     // The first iteration includes a wait for other ranks. If no other iteration exists, its time is used nevertheless.
     const bool has_unwanted_wait = is_first && runner_.iterations() > 1;
     // Without a graph, one sample that is too long does no harm. With graphs, every launch would add such a sample.
-    const bool is_sample = !has_unwanted_wait || !runner_.uses_graphs();
-    if (!is_sample) {
+    if (has_unwanted_wait && runner_.uses_graphs()) {
       ++batch.skipped_iterations;
       continue;
     }
     batch.operation_s.push_back(elapsed_s / runner_.operations_per_iteration());
-    const bool is_device_time = !has_unwanted_wait && !runner_.waits();  // with -z, timestamps include the host's waits
-    if (!is_device_time) continue;
+    // With -z, timestamps include waits of the host.
+    if (has_unwanted_wait || runner_.waits()) continue;
     batch.device_s += elapsed_s;
     batch.device_operations += static_cast<std::uint64_t>(runner_.operations_per_iteration());
   }

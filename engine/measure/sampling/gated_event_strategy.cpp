@@ -1,4 +1,4 @@
-// Runs iterations in gated groups. A group has the iterations that the host issues while the gate holds the device
+// Runs iterations in gated chunks. A chunk has the iterations that the host issues while the gate holds the device
 // back.
 #include "measure/sampling/gated_event_strategy.hpp"
 
@@ -10,8 +10,8 @@
 namespace busbw {
 namespace {
 
-// Maximum number of gated groups that give the device time. A batch that does not fit behind the gate needs several.
-constexpr std::size_t kMaxGatedGroups = 8;
+// Maximum number of chunks that give the device time. A batch that does not fit behind the gate needs several.
+constexpr std::size_t kMaxTimedChunks = 8;
 
 }  // namespace
 
@@ -93,7 +93,7 @@ void GatedEventStrategy::complete(Samples& samples) {
   if (max_count == 0) return;
   runner_.communicator().timestamps()->reset(2);
   std::size_t done = 0;
-  for (std::size_t group = 0; group < kMaxGatedGroups && done < runner_.iterations(); ++group) {
+  for (std::size_t chunk = 0; chunk < kMaxTimedChunks && done < runner_.iterations(); ++chunk) {
     const std::size_t count = std::min(max_count, runner_.iterations() - done);
     samples.device_s += time_gated_iterations(*gate, done, count);
     samples.device_operations += count * static_cast<std::uint64_t>(runner_.operations_per_iteration());

@@ -31,6 +31,8 @@ class IterationTimestamps {
 
  private:
   Timestamps& timestamps_;
+  /// Timestamps per iteration. 2: iteration i begins at timestamp 2i and ends at 2i + 1. 1: it begins at i and ends at
+  /// i + 1.
   std::size_t stride_;
   std::size_t last_ = 0;
 };

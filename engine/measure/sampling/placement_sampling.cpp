@@ -47,7 +47,6 @@ void gather_samples(Team& world, const Samples& own, std::vector<RankReport>& re
   for (std::size_t rank = 0; rank < all.size(); ++rank) append(all[rank], reports_of_all[rank].samples);
 }
 
-/// Runs one batch.
 Samples run_batch(IterationRunner& runner, SamplingStrategy& strategy, VisibleOverhead overhead) {
   Samples batch;
   // The total is measured first, right after the warm-up, as in nccl-tests.
@@ -126,8 +125,8 @@ class SeriesSampler {
 
   void sample_batch() {
     Samples batch;
-    with_activity([&] { batch = is_first_ ? run_first_batch() : run_batch(runner_, *strategy_, overhead_); });
-    is_first_ = false;
+    with_activity([&] { batch = is_first_batch_ ? run_first_batch() : run_batch(runner_, *strategy_, overhead_); });
+    is_first_batch_ = false;
     gather_samples(world_, batch, series_.reports_of_all);
     if (!stop_reason_) stop_reason_ = stop_->decide(world_, series_.reports_of_all);
   }
@@ -175,7 +174,7 @@ class SeriesSampler {
   std::optional<StopDecision> stop_;
   std::optional<StopReason> stop_reason_;
   Samples outside_batches_;  // values from before and after the batches: clock state, algorithms, device times
-  bool is_first_ = true;
+  bool is_first_batch_ = true;
 };
 
 }  // namespace

@@ -247,6 +247,9 @@ TEST_CASE("trace settings come from the environment") {
   CHECK(trace_settings(small)->max_bytes == 64 << 20);
   CHECK_THROWS_WITH_AS(trace_settings([](const char*) { return std::optional<std::string>("1K"); }),
                        doctest::Contains("BUSBW_TRACE_MAX_BYTES: not a size of at least 8K: 1K"), UsageError);
+  CHECK_THROWS_WITH_AS(trace_settings([](const char*) { return std::optional<std::string>("8191"); }),
+                       doctest::Contains("not a size of at least 8K: 8191"), UsageError);
+  CHECK(trace_settings([](const char*) { return std::optional<std::string>("8K"); })->max_bytes == 8192);
 }
 
 template <const char* const* variables>

@@ -133,6 +133,11 @@ TEST_CASE("options: a flag is not the value of a flag before it") {
                 {"-e (--maxbytes): a value is missing; see all_reduce_perf --help"});
 }
 
+TEST_CASE("options: the error for a flag of other programs says so, also if comm_ops has the flag") {
+  CHECK(refusal_of("-b 8", {}, "flows") == "-b (--minbytes) 8: flows has no such flag; drop it");
+  CHECK(refusal_of("-p 1", {}, "flows") == "-p (--parallel_init) 1: flows has no such flag; drop it");
+}
+
 TEST_CASE("options: random input gives options, a request or a usage error") {
   Random random(7);
   std::vector<std::string> fragments{"-",           "--",        "=",        "",
