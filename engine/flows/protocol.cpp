@@ -20,6 +20,7 @@ constexpr int kProtocol = 1;
 constexpr std::int64_t kMaxIterations = 100'000;  // the samples of a round are kept in memory
 constexpr std::size_t kMaxQuotedBytes = 60;       // of an invalid request in an error
 
+/// Returns the value of a field that a request must have.
 const json& member(const json& object, const char* name) {
   const auto entry = object.is_object() ? object.find(name) : object.end();
   if (entry == object.end()) throw UsageError(fmt::format("the request has no \"{0}\"; add \"{0}\"", name));
@@ -69,7 +70,7 @@ void add_lost(JsonBuilder& json, const std::vector<LostGpu>& lost) {
   });
 }
 
-/// Adds the network ports of a node. The first port is rail 0, the next one rail 1.
+/// Adds the network ports of a node, in the order of their rails.
 void add_nics(JsonBuilder& json, const FlowNode& node) {
   int rail = 0;
   json.objects("nics", node.nics, [&](const auto& entry) {

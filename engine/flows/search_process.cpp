@@ -1,4 +1,4 @@
-// Starts the search with one pipe for requests and one for answers, and combines the exit codes of search and job.
+// Starts the search with one pipe for requests and one for answers, and selects the exit code of the search or the job.
 #include "flows/search_process.hpp"
 
 #include <fcntl.h>
