@@ -2,8 +2,6 @@
 
 #include <chrono>
 
-#include "common/os/ticker.hpp"
-
 namespace busbw {
 
 void AbortState::abort(ExitCode exit, const std::string& message) noexcept {
@@ -25,7 +23,7 @@ void AbortState::record_failure(const Failure& failure) noexcept {
 
 std::optional<Failure> AbortState::failure() const {
   std::unique_lock lock(mutex_);
-  failure_changed_.wait_for(lock, std::chrono::milliseconds(kTicksPerS * kTickMs), [this] { return !is_unconfirmed_; });
+  failure_changed_.wait_for(lock, std::chrono::seconds(1), [this] { return !is_unconfirmed_; });
   return failure_;
 }
 

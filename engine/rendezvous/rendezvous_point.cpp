@@ -37,14 +37,14 @@ bool is_own_address(const Endpoint& endpoint) {
                              [&](const Interface& local) { return local.address.host() == endpoint.host(); });
 }
 
-/// Listens at those addresses of `address.hosts` that belong to this host, or on all addresses if no address does.
-/// Loopback counts only if named, because /etc/hosts often maps the host name to it.
+/// Listens at those addresses of `address.hosts` that belong to this host. Listens on all addresses if none belongs to
+/// it. Ignores loopback addresses of a host name, because /etc/hosts often maps the own host name to loopback.
 std::vector<Descriptor> listen_at_own_addresses(const TcpStoreAddress& address) {
   std::vector<Endpoint> own_endpoints;
   for (const std::string& host : address.hosts) {
     for (const Endpoint& endpoint : resolve_host(host, address.port).endpoints) {
-      const bool is_unnamed_loopback = endpoint.is_loopback() && !is_loopback_name(host);
-      if (is_unnamed_loopback || !is_own_address(endpoint)) continue;
+      const bool is_loopback_of_host_name = endpoint.is_loopback() && !is_loopback_name(host);
+      if (is_loopback_of_host_name || !is_own_address(endpoint)) continue;
       if (std::ranges::none_of(own_endpoints, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
         own_endpoints.push_back(endpoint);
     }
@@ -150,7 +150,8 @@ std::string RendezvousPoint::share_through_launcher(const std::string& text) con
   const StoreWait wait{
       std::max(1, ticks_of(membership_.join_limit_s)), [&] {
         callbacks_.on_tick();
-        if (++tick % kStatusTicks == kFirstStatusTicks)
+        const bool is_status_due = ++tick % kStatusTicks == kFirstStatusTicks;  // after 3 s, then every 10 s
+        if (is_status_due)
           callbacks_.on_status(fmt::format("process {} is waiting for all processes in the launcher's key-value store",
                                            membership_.process));
       }};
@@ -227,7 +228,8 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
   switch (result.kind) {
     case Kind::welcome: process_0_host_ = result.host; return true;
     case Kind::refused: {
-      // If the job has no token, any program can send this frame, so other exit codes are not trusted.
+      // If the job has no token, any program can send this frame. So accept only the exit codes that a refusal can
+      // have.
       const ExitCode exit = result.failure.exit;
       const bool is_plausible = exit == ExitCode::usage || exit == ExitCode::environment || exit == ExitCode::rank_lost;
       throw Error(is_plausible ? exit : ExitCode::environment, rejection_text(result.failure.message));
@@ -269,7 +271,7 @@ std::optional<TcpChannel> RendezvousPoint::try_candidates(bool is_control, int m
   for (auto candidate = candidates_.begin(); candidate != candidates_.end(); ++candidate) {
     const int ticks_left = attempt.take_ticks_left();
     if (ticks_left == 0) {
-      // This round is incomplete. Without a rejection of its own, that of the previous round counts.
+      // This round is incomplete. If it has no rejection, keep that of the previous round.
       if (attempt.rejection.empty()) attempt.rejection = previous_rejection;
       return std::nullopt;
     }

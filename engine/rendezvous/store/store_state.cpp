@@ -115,7 +115,7 @@ void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<St
 void StoreState::get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& replies) {
   const auto entry_of_key = entries_.find(key);
   if (entry_of_key == entries_.end()) {
-    if (lost_members_.contains(waiter.member)) {  // nobody will set the key: reply with an empty value
+    if (lost_members_.contains(waiter.member)) {  // no member will set the key: reply with an empty value
       replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, {}});
       return;
     }

@@ -20,7 +20,7 @@ struct StoreRequest {
   std::uint32_t number = 0;  // request number, chosen by the member
   std::string key = {};
   Bytes value = {};          // for set
-  std::int64_t amount = 0;   // set: reads; barrier: number of members
+  std::int64_t amount = 0;   // set: number of gets after which the value is removed (0: never); barrier: members
   /// barrier: the member that arrives. get: the member that sets the key, or -1.
   std::int32_t member = -1;
 

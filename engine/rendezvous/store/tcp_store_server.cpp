@@ -83,8 +83,8 @@ void TcpStoreServer::abort(const Failure& failure) noexcept {
   if (tracker_.record_failure(failure)) wake();
 }
 
-void TcpStoreServer::lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event) {
-  tracker_.lose_absent_processes(hosts, event);
+void TcpStoreServer::lose_missing_processes(const std::vector<std::string>& hosts, const std::string& event) {
+  tracker_.lose_missing_processes(hosts, event);
   wake();
 }
 
@@ -279,14 +279,14 @@ void TcpStoreServer::handle_lost_processes() {
 void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> body) {
   MessageReader reader(body);
   const auto kind = reader.take<FrameKind>();
+  const auto content = body.subspan(sizeof(FrameKind));
   Connection& connection = connections_[id];
   if (connection.closes_when_sent) return;  // the client is rejected, or its process is lost
-  if (!connection.is_authenticated) return handle_handshake_frame(id, kind, body.subspan(1));
+  if (!connection.is_authenticated) return handle_handshake_frame(id, kind, content);
   switch (kind) {
     case FrameKind::request:
       if (connection.knows_failure) return;
-      for (const StoreReply& reply : state_.handle_request(id, StoreRequest::unpack(body.subspan(1))))
-        send_reply(reply);
+      for (const StoreReply& reply : state_.handle_request(id, StoreRequest::unpack(content))) send_reply(reply);
       return;
     case FrameKind::phase: return tracker_.record_phase(connection.process, reader);
     case FrameKind::heartbeat:

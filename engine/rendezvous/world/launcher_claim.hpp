@@ -1,6 +1,6 @@
 #pragma once
-// Selects the launcher that started this process. If several launchers are nested, each of them sets variables that
-// state a rank and a size.
+// Selects the launcher that started this process. A launcher's claim is the rank and the size that its variables state.
+// If several launchers are nested, each of them has a claim, and at most one counts.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,8 +17,7 @@ inline constexpr const char* kLauncherVariable = "BUSBW_LAUNCHER";
 inline constexpr std::string_view kNoLauncher = "none";  // value of BUSBW_LAUNCHER
 inline constexpr std::string_view kAloneRemedy = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
 
-/// Rank of this process and size of its job, according to one launcher's variables. With nested launchers there are
-/// several claims, and at most one counts.
+/// Rank of this process and size of its job, according to one launcher's variables. Empty if no variable states them.
 struct LauncherClaim {
   const LauncherEntry* launcher;
   std::optional<NumericVariable> rank;

@@ -47,8 +47,8 @@ struct LauncherEntry {
   int (*port_from)(Environment) = nullptr;
   /// Key-value store of the launcher, if it offers one to this process.
   std::optional<LauncherStore> (*store_from)(Environment) = nullptr;
-  /// Variable with the number of this launcher's agents, which start its processes. Null unless another launcher may
-  /// start these agents, as srun starts torchrun's agents.
+  /// Variable with the number of this launcher's agents, if another launcher may start the agents: srun starts agents
+  /// of torchrun, and these start the processes.
   const char* agent_count = nullptr;
 };
 
