@@ -20,10 +20,9 @@ constexpr double kMinSlowLaunchS = 10e-6;
 // A rank is late at the first iteration (late_first) if it began after all others by at least this time.
 constexpr double kMinLateFirstS = 100e-6;
 // A rank is late at each iteration (late_start) if the 95 % interval of its arrival lies above the intervals of all
-// others by at least this time. The loop of a rank that nothing delays takes less than 1 us.
+// others by at least this time. A rank that nothing delays arrives within 1 us.
 constexpr double kMinLateStartS = 10e-6;
-// Minimum delay as a fraction: for late_first of the time of all operations, for late_start of the time of an
-// iteration.
+// Minimum delay, as a fraction of the time of all operations (late_first) or of one iteration (late_start).
 constexpr double kMinLateShare = 0.1;
 
 /// A late rank as an index in its group, with the text that follows its name.
@@ -78,8 +77,9 @@ std::optional<Straggler> find_slow_launch(const TimedMeasurement& timed) {
   if (launch_s.size() < 2 || !timed.measurement.device_time_s || timed.operations < kMinOperations) return std::nullopt;
   const auto slowest = std::ranges::max_element(launch_s);
   const double median_s = lower_median(launch_s);
-  if (*slowest <= kSlowLaunchFactor * median_s || *slowest - median_s <= kMinSlowLaunchS) return std::nullopt;
-  if (*slowest <= *timed.measurement.device_time_s) return std::nullopt;
+  const bool is_slow = *slowest > kSlowLaunchFactor * median_s && *slowest - median_s > kMinSlowLaunchS;
+  const bool do_others_wait = *slowest > *timed.measurement.device_time_s;
+  if (!is_slow || !do_others_wait) return std::nullopt;
   return Straggler{static_cast<std::size_t>(slowest - launch_s.begin()), *slowest - median_s,
                    fmt::format("takes {:.1f} us to launch an operation, others take {:.1f} us and wait for it; check "
                                "its host for other load, and the CPU binding of its process",

@@ -104,7 +104,8 @@ class RankRun {
     communicator_.enter(phase);
   }
 
-  /// Fills both buffers before timing, so that times include no first access to memory, and no operation meets NaN.
+  /// Fills both buffers before timing, so that times include no first access to memory, and no operation reads NaN.
+  /// Does nothing if they have data of the configuration's type and operator already.
   void fill_buffers(const Configuration& configuration, ReductionValues& values) {
     const std::pair data_kind{configuration.dtype, configuration.redop};
     if (filled_for_ == data_kind) return;
@@ -116,7 +117,7 @@ class RankRun {
   }
 
   void fill_numbers(std::span<std::byte> memory, Dtype dtype, ReductionValues& values) {
-    communicator_.fill(memory.data(), values.contribution(communicator_.rank(), 0), 0,
+    communicator_.fill(memory.data(), values.contribution(communicator_.rank(), /*seed=*/0), /*first=*/0,
                        memory.size() / size_bytes(dtype));
   }
 
@@ -133,8 +134,9 @@ class RankRun {
     for (const Placement placement : plan_.placements) {
       PlacementReport& report = reports_by_placement[placement];
       report = sample_case(configuration, placement, shape, buffers);
-      check_placement({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0},
-                      buffers, values, placement, report.ranks);
+      check_placement(
+          {plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, /*seed=*/0}, buffers,
+          values, placement, report.ranks);
       // The check leaves patterns in the buffers, which must not be timed.
       fill_numbers(buffers.send_region(), configuration.dtype, values);
       fill_numbers(buffers.recv_region(placement), configuration.dtype, values);
@@ -191,7 +193,8 @@ class RankRun {
     return reports_of_members;
   }
 
-  /// Exactness of the check (ReductionValues) in a group of `ranks` ranks. Groups may have different sizes.
+  /// Exactness of the check in a group of `ranks` ranks. `values` belong to this rank's group, and other groups may
+  /// have other sizes.
   std::string exactness_for(const Configuration& configuration, const ReductionValues& values,
                             std::size_t ranks) const {
     if (static_cast<int>(ranks) == communicator_.size()) return values.exactness();
@@ -212,7 +215,7 @@ class RankRun {
       world_.barrier();
       if (neighbor_) neighbor_->start();
       world_.issued().next(buffers.region_bytes());
-      run_operation(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+      run_operation(buffers.call(placement, /*iteration=*/0, rank_case.dtype, rank_case.redop, rank_case.root));
       if (fault_) corrupt_result(*fault_, communicator_, rank_case, buffers.recv_data(placement));
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
       if (neighbor_) {
@@ -221,7 +224,7 @@ class RankRun {
       }
       world_.barrier();
       checker.verify_untouched(rank_case, placement, check_result);
-      // A put of a peer's next operation must not change buffers that this rank still compares.
+      // With -H, a peer's next operation writes into this rank's buffers, so all ranks must first finish comparing.
       if (plan_.settings.rma_contexts > 0) world_.barrier();
       auto results = gather_values(world_, check_result);
       bool all_correct = true;
@@ -253,9 +256,9 @@ class RankRun {
   Team& world_;
   Communicator& communicator_;
   Neighbor* neighbor_;
-  Reporter* reporter_;  // null unless rank 0 belongs to this process
+  Reporter* reporter_;  // only rank 0 uses it; may be null on other ranks
   std::map<int, std::vector<int>> groups_;  // ranks of the job by color of their group
-  std::map<int, std::vector<RankInfo>> ranks_by_group_;  // by color; empty unless rank 0
+  std::map<int, std::vector<RankInfo>> ranks_by_group_;  // by color; on ranks other than 0, empty
   const std::optional<Fault> fault_;
   std::unique_ptr<Collective> delayed_collective_;
   int ranks_of_largest_group_ = 0;
@@ -331,7 +334,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   }
   const int process = world.rank() / plan.ranks_per_process();
   const int color = plan.split.color(process);
-  // Flows have no groups. Their ranks connect in serve_flows, so a rank may be lost before.
+  // A run of flows has no groups. Its ranks connect later, in serve_flows, so that a rank may be lost before.
   if (!plan.flow_service) membership.group = world.split(color);
   membership.communicator = backend.connect(world, membership.group ? *membership.group : world);
   Communicator& communicator = *membership.communicator;

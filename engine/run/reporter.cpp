@@ -27,7 +27,7 @@ const char* reason_text(ExitCode exit) {
   return "unknown";
 }
 
-/// One note for each library that ranks measure. Paths may differ between hosts.
+/// Returns a note for each distinct library of the ranks. Paths may differ between hosts.
 std::vector<std::string> library_notes(const std::vector<RankInfo>& ranks) {
   std::vector<std::string> notes;
   for (const RankInfo& rank : ranks) {
