@@ -169,7 +169,7 @@ class RankRun {
       series.push_back({sampled_case(*plan_.balanced, *balanced_buffers), report.compared});
     }
     if (neighbor_) {  // --with excludes --skew
-      neighbor_->prepare(++check_count_);
+      neighbor_->prepare(++last_seed_);
       series.push_back({sampled_case(collective(), buffers), report.compared, neighbor_});
     }
     report.stopped_by = sample_series(world_, communicator_, series, plan_.settings);
@@ -210,7 +210,7 @@ class RankRun {
     Checker checker(communicator_, buffers, values, world_.rank());
     for (int iteration = 0; iteration < plan_.settings.check_iterations; ++iteration) {
       enter(Phase::check);
-      rank_case.seed = ++check_count_;
+      rank_case.seed = ++last_seed_;
       checker.prepare(rank_case, placement);
       world_.barrier();
       if (neighbor_) neighbor_->start();
@@ -263,7 +263,7 @@ class RankRun {
   std::unique_ptr<Collective> delayed_collective_;
   int ranks_of_largest_group_ = 0;
   std::optional<std::pair<Dtype, Redop>> filled_for_;  // type and operator of the data in the buffers
-  std::uint64_t check_count_ = 0;                      // seed of the last check, the same on all ranks
+  std::uint64_t last_seed_ = 0;                        // of the data of checks, the same on all ranks
 };
 
 /// Measures the program of the plan. Rank 0 reports one row for each cycle.
