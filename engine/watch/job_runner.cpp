@@ -264,8 +264,8 @@ class ChildProcesses {
   }
 
   /// Waits until all processes have ended, but not beyond `deadline_s` on the clock of monotonic_s.
-  void wait_until(double deadline_s) {
-    for (reap(); is_running() && monotonic_s() < deadline_s; reap()) wait_for_interrupt(kTickMs);
+  void wait_until(double deadline_s, SignalMonitor& signal_monitor) {
+    for (reap(); is_running() && monotonic_s() < deadline_s; reap()) signal_monitor.wait();
   }
 
  private:
@@ -290,10 +290,10 @@ class ChildProcesses {
 
 /// Kills the children that do not end after an abort. Process 0 is killed last, because it may diagnose the ranks and
 /// finish the output after its own grace period.
-void kill_children(ChildProcesses& children) {
-  children.wait_until(monotonic_s() + kGraceS);
+void kill_children(ChildProcesses& children, SignalMonitor& signal_monitor) {
+  children.wait_until(monotonic_s() + kGraceS, signal_monitor);
   children.send_from(/*first=*/1, SIGKILL);
-  children.wait_until(monotonic_s() + kDiagnosisLimitS);
+  children.wait_until(monotonic_s() + kDiagnosisLimitS, signal_monitor);
   children.send_from(/*first=*/0, SIGKILL);
 }
 
@@ -316,7 +316,7 @@ JobResult run_in_processes(LocalJob& job, const JobSettings& settings, const Job
       has_continued = true;
     }
     if (grace.is_over(job) && !has_killed) {
-      kill_children(children);
+      kill_children(children, signal_monitor);
       has_killed = true;
     }
   }
