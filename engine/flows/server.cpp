@@ -48,7 +48,7 @@ FailedPairs pairs_of(const std::vector<FailedPeers>& failed_peers) {
 
 using LostRanks = std::map<int, Loss>;
 
-/// Color with which all living ranks call Team::split. It is not 0, because a lost rank counts as one with color 0.
+/// Color with which all living ranks call Team::split. It is not 0, because Team::split gives lost ranks the color 0.
 constexpr int kLivingColor = 1;
 
 /// Next step of all ranks.
