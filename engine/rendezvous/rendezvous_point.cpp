@@ -1,5 +1,5 @@
 // Finds process 0 and connects to it: by an address that is known to all, by a file in a shared folder, or through the
-// launcher's key-value store. Process 0 listens, and publishes its address unless all processes know it.
+// launcher's key-value store. Process 0 listens. It publishes its address in the last two cases.
 #include "rendezvous/rendezvous_point.hpp"
 
 #include <fmt/format.h>
@@ -266,7 +266,7 @@ std::optional<TcpChannel> RendezvousPoint::try_candidates(bool is_control, int m
     callbacks_.on_tick();
     return false;  // only an exception of on_tick() ends the attempt
   };
-  // Only a rejection of the last complete round counts for the error message.
+  // The error message has only a rejection of the last complete round.
   const std::string previous_rejection = std::exchange(attempt.rejection, {});
   for (auto candidate = candidates_.begin(); candidate != candidates_.end(); ++candidate) {
     const int ticks_left = attempt.take_ticks_left();
@@ -298,7 +298,7 @@ TcpChannel RendezvousPoint::join(bool is_control) {
   Backoff backoff(membership_.process, candidates_.empty(), attempt.limit_ticks);
   while (attempt.take_ticks_left() > 0) {
     callbacks_.on_tick();
-    const bool is_lookup_due = backoff.is_due(attempt.tick);
+    const bool is_lookup_due = backoff.start_if_due(attempt.tick);
     if (is_lookup_due) {
       CandidateLookup lookup = find_candidates();
       if (!lookup.problem.empty()) attempt.error = lookup.problem;

@@ -61,8 +61,8 @@ class RendezvousPoint {
   /// Does not connect yet. `callbacks` are called during `start_listening` and `join`.
   RendezvousPoint(const Membership& membership, JoinCallbacks callbacks);
 
-  /// Process 0: returns listening sockets. Publishes their address, unless all processes know the address
-  /// (TcpStoreAddress). Throws EnvironmentError if no socket can listen.
+  /// Process 0: returns listening sockets. Publishes their address if the other processes do not know it
+  /// (FileStoreAddress, LauncherStoreChoice). Throws EnvironmentError if no socket can listen.
   std::vector<Descriptor> start_listening();
   /// Process 0, after `start_listening`: returns "10.8.0.3:25000" or "port 25000 of every address".
   const std::string& listen_address_text() const { return listen_address_text_; }

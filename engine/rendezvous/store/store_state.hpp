@@ -88,7 +88,7 @@ class StoreState {
   Bytes missing_members(const std::string& key) const;
   /// True for a barrier of all ranks. Only there, member numbers are ranks, and lost ranks count as arrived.
   bool is_of_whole_job(const BarrierState& barrier) const { return std::ssize(barrier.has_arrived) == max_members_; }
-  /// Counts a lost member as arrived, unless it arrived before its loss.
+  /// Counts a lost member as arrived. Does nothing if it arrived before its loss.
   static void mark_arrived(BarrierState& barrier, std::int32_t member);
   /// Answers the clients at a barrier if all its members have arrived. True if so: the caller must erase the barrier.
   bool answer_if_complete(const std::string& key, const BarrierState& barrier, std::vector<StoreReply>& replies);

@@ -195,13 +195,14 @@ void TcpStoreServer::broadcast_failure() {
   }
 }
 
-/// Sends a lost process the reason of its loss, and then closes its connections: it may only have been silent, and must
-/// not continue.
+/// Sends a lost process the reason of its loss, and then closes its connections. A process that was only silent must
+/// end too.
 void TcpStoreServer::expel(int process, const Loss& loss) {
   const Failure failure{ExitCode::rank_lost, loss.reason + "; the job continues without it"};
   for (const std::uint64_t id : connections_of(process)) {
     Connection& connection = connections_[id];
-    if (std::exchange(connection.closes_when_sent, true)) continue;  // a stopped process does not read yet
+    const bool is_already_expelled = std::exchange(connection.closes_when_sent, true);
+    if (is_already_expelled) continue;  // the process is stopped and has not read the reason yet
     connection.knows_failure = true;
     state_.drop_client(id);
     send(id, FrameKind::failure, packed(failure));

@@ -1,6 +1,6 @@
 #pragma once
 // Selects the launcher that started this process. A launcher's claim is the rank and the size that its variables state.
-// If several launchers are nested, each of them has a claim, and at most one counts.
+// If several launchers are nested, each of them has a claim, and one claim is selected.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +34,7 @@ struct LauncherClaim {
 /// True if `ancestor` is a daemon of the launcher.
 bool is_daemon_of(const LauncherEntry& launcher, const Ancestor& ancestor);
 
-/// Returns the claim that counts, or nothing if this process is alone. Adds a note to `notes` for each ignored launcher
+/// Returns the selected claim, or nothing if this process is alone. Adds a note to `notes` for each ignored launcher
 /// with another rank or size. Throws UsageError if the claims are invalid, incomplete or contradictory.
 std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*ancestors)(),
                                           std::vector<std::string>& notes);
