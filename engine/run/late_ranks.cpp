@@ -58,10 +58,11 @@ std::optional<Straggler> find_late_start(const TimedMeasurement& timed) {
   const auto& bounds_s = measurement.rank_arrival_bounds_s;
   if (bounds_s.size() < 2) return std::nullopt;
   const auto [last, second_last_s] = find_last_arrival(measurement.rank_arrivals_s);
+  const double last_low_s = bounds_s[last].first;
   double others_high_s = 0;
   for (std::size_t rank = 0; rank < bounds_s.size(); ++rank)
     if (rank != last) others_high_s = std::max(others_high_s, bounds_s[rank].second);
-  const double min_late_s = bounds_s[last].first - others_high_s;  // distance of the intervals
+  const double min_late_s = last_low_s - others_high_s;
   const double iteration_s = measurement.time_s * timed.operations_per_iteration;
   if (min_late_s < kMinLateStartS || min_late_s < kMinLateShare * iteration_s) return std::nullopt;
   const double late_s = measurement.rank_arrivals_s[last] - second_last_s;

@@ -63,7 +63,7 @@ bool allows_shared_gpus(const ProcessInfo& process) {
   });
 }
 
-/// Throws EnvironmentError if two ranks would use the same GPU, unless all processes allow shared GPUs.
+/// Throws EnvironmentError if two ranks would use the same GPU. Does nothing if all processes allow shared GPUs.
 void require_own_gpus(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
   if (std::ranges::all_of(processes, allows_shared_gpus)) return;
   std::map<std::pair<std::string, std::string>, int> owners;  // rank by (host, bus id)

@@ -145,9 +145,9 @@ class RankRun {
     CaseRows rows;
     for (const auto& [color, members] : groups_)
       rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, ranks_by_group_.at(color)},
-                              reports_of_group(members, reports_by_placement),
+                              take_reports_of_group(members, reports_by_placement),
                               exactness_for(configuration, values, members.size())));
-    reporter_->rows(rows);
+    reporter_->report_rows(rows);
   }
 
   /// Samples one placement: the collective alone, and if the plan has them, the balanced operation or the collective
@@ -178,8 +178,8 @@ class RankRun {
   }
 
   /// Moves the reports of a group's ranks out of the reports of all ranks. Only on rank 0.
-  std::map<Placement, PlacementReport> reports_of_group(const std::vector<int>& members,
-                                                        std::map<Placement, PlacementReport>& reports_of_all) const {
+  std::map<Placement, PlacementReport> take_reports_of_group(
+      const std::vector<int>& members, std::map<Placement, PlacementReport>& reports_of_all) const {
     std::map<Placement, PlacementReport> reports_of_members;
     for (auto& [placement, all] : reports_of_all) {
       PlacementReport& report = reports_of_members[placement];
@@ -281,7 +281,7 @@ void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communic
   hooks.report = [&](int cycle, StopReason stopped_by, std::vector<RankReport> reports) {
     const CaseLabel label{plan.sweep.configurations.front(), plan.sweep.sizes_bytes.front(), /*group=*/0, cycle, ranks};
     const std::map<Placement, PlacementReport> placements{{Placement::out_of_place, {std::move(reports), stopped_by}}};
-    reporter->rows({make_row(plan, label, placements, step_exactness(*plan.replay))});
+    reporter->report_rows({make_row(plan, label, placements, step_exactness(*plan.replay))});
   };
   run_replay(*plan.replay, plan.settings, backend, world, communicator, hooks);
 }
@@ -298,7 +298,7 @@ void measure_comm_ops(const RunPlan& plan, Backend& backend, Team& world, const 
     if (fault && fault->kind == Fault::Kind::flip) flip_bit(*fault, result);
   };
   hooks.report = [&](const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls) {
-    reporter->rows(make_call_rows(comm_case, calls, backend, ranks));
+    reporter->report_rows(make_call_rows(comm_case, calls, backend, ranks));
   };
   run_comm_ops(*plan.comm_ops, plan.settings, backend, world, hooks);
 }
@@ -356,7 +356,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
     RankRun(plan, world, communicator, membership.neighbor.get(), reporter, ranks).run_sweep();
   if (plan.settings.report_memory) {
     auto memory = gather_values(world, communicator.memory().value_or(MemoryUse{}));
-    if (world.rank() == 0) reporter->memory(std::move(memory));
+    if (world.rank() == 0) reporter->set_memory(std::move(memory));
   }
 }
 

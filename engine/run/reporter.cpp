@@ -49,7 +49,7 @@ void Reporter::begin(const std::vector<RankInfo>& ranks,
   for (const auto& sink : sinks_) sink->begin(info_);
 }
 
-void Reporter::rows(const CaseRows& rows) {
+void Reporter::report_rows(const CaseRows& rows) {
   for (const Row& row : rows) {
     ++row_count_;
     if (row.out_of_place) add_to_totals(*row.out_of_place);
