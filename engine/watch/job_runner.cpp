@@ -94,7 +94,7 @@ class AbortGracePeriod {
   std::optional<double> start_s_;
 };
 
-/// Diagnoses the ranks once, after a rank was lost or the job stalled. Aborts a stalled job, unless it can continue
+/// Diagnoses the ranks once, after a rank was lost or the job stalled. Aborts a stalled job if it cannot continue
 /// without the ranks that hang. Detects stalls only if this process sees all ranks.
 class JobMonitor {
  public:

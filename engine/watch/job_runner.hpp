@@ -30,8 +30,8 @@ struct JobCallbacks {
   std::function<std::vector<std::string>()> diagnose = [] { return std::vector<std::string>(); };
 };
 
-/// Reports the current exception as the failure of `rank`, and aborts the job, unless the job continues without this
-/// process. Call from a catch block. The job keeps its first failure.
+/// Aborts the job with the current exception as the failure of `rank`, or withdraws this process if the job continues
+/// without it. Call from a catch block. The job keeps its first failure.
 void report_failure(Job& job, int rank);
 
 struct JobResult {
