@@ -21,6 +21,7 @@ void make_inheritable(const Descriptor& descriptor) { fcntl(descriptor.number(),
 }  // namespace
 
 SearchProcess::SearchProcess(std::string program, const std::string& command) : program_(std::move(program)) {
+  // make_pipe returns the end to read and the end to write. The ends with the prefix `search_` belong to the search.
   auto [requests, search_requests] = make_pipe();
   auto [search_answers, answers] = make_pipe();
   make_inheritable(search_requests);

@@ -1,3 +1,4 @@
+// Keeps the first failure of the job, or the reason for which this process withdrew from the job.
 #include "rendezvous/abort_state.hpp"
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Waits in process 0 until all processes have joined, and writes the messages about missing processes.
 #include "rendezvous/join_wait.hpp"
 
 #include <fmt/format.h>

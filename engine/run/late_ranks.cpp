@@ -28,7 +28,7 @@ constexpr double kMinLateShare = 0.1;
 /// A late rank as an index in its group, with the text that follows its name.
 struct Straggler {
   std::size_t index;
-  double late_s;
+  double late_s;  // see LateRank
   std::string text;
 };
 

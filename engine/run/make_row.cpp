@@ -65,7 +65,7 @@ void set_arrivals(const RunPlan& plan, const std::vector<RankReport>& ranks, Mea
   RankArrivals arrivals;
   if (measurement.sample_clock == SampleClock::host)
     arrivals = typical_arrivals(ranks);
-  else if (plan.collective.synchronizes_all_ranks())  // otherwise wait times do not identify the late rank
+  else if (plan.collective.synchronizes_all_ranks())  // only then do wait times identify a late rank
     arrivals = first_arrivals(ranks, operations_per_iteration(plan));
   measurement.rank_arrivals_s = std::move(arrivals.arrivals_s);
   measurement.rank_arrival_bounds_s = std::move(arrivals.bounds_s);

@@ -1,4 +1,4 @@
-// Proves to both sides of a connection that the other one knows the job's token, without sending the token.
+// Proves to each side of a connection that the other side knows the job's token, without sending the token.
 #include "rendezvous/channel/handshake.hpp"
 
 #include <algorithm>

@@ -14,7 +14,7 @@ namespace busbw {
 
 inline constexpr char kWireVersion = '4';
 
-/// First byte of a frame's body.
+/// First byte of a frame's body. Each comment names the sender and the content after this byte.
 enum class FrameKind : std::uint8_t {
   hello,      // client: version, nonce; server, to a client of another version: its own version
   challenge,  // server: nonce

@@ -54,7 +54,7 @@ std::string StoreState::refusal_reason(const StoreRequest& request) const {
   if (request.value.size() > kMaxValueBytes)
     return fmt::format("{}: a value of {} bytes; allowed are {}", request.key, request.value.size(), kMaxValueBytes);
   std::size_t barrier_bytes = 0;
-  if (request.op == StoreRequest::Op::barrier)  // one bit for each member
+  if (request.op == StoreRequest::Op::barrier)  // one bit for each member; `amount` may still be invalid here
     barrier_bytes = static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMaxMembers)) / 8;
   if (bytes_ + entry_bytes(request.key, request.value.size()) + barrier_bytes > kMaxBytes)
     return fmt::format("the store is full ({} bytes); values were set and not read", kMaxBytes);

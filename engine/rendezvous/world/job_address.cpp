@@ -1,3 +1,4 @@
+// Derives the address of process 0 and the job's identity from BUSBW_RENDEZVOUS and the launcher's variables.
 #include "rendezvous/world/job_address.hpp"
 
 #include <fmt/format.h>

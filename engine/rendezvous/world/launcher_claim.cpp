@@ -1,3 +1,5 @@
+// Reads the claims of all launchers: rank and size in their variables. Removes the claims of outer launchers, and
+// requires that the remaining claims agree.
 #include "rendezvous/world/launcher_claim.hpp"
 
 #include <fmt/format.h>
