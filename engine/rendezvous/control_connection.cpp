@@ -43,7 +43,6 @@ void ControlConnection::leave() noexcept {
   if (thread_.joinable()) thread_.join();
 }
 
-/// Main function of the thread.
 void ControlConnection::run_thread() noexcept {
   block_all_signals();
   try {

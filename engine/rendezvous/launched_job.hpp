@@ -58,7 +58,6 @@ class LaunchedJob final : public Job {
   void start_server();
   /// Connects to the store for heartbeats and failures.
   void start_control();
-  /// Makes the team for `agree`.
   void make_process_team();
   void tick_while_joining();
   bool must_inform_missing_processes() const;

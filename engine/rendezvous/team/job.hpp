@@ -41,7 +41,6 @@ struct RankProgress {
 class Job {
  public:
   virtual ~Job() = default;
-  /// Returns the number of ranks of the job.
   virtual int ranks() const = 0;
   /// Returns the team of all ranks, for use by `rank`.
   virtual std::unique_ptr<Team> team(int rank) = 0;
