@@ -37,8 +37,8 @@ bool is_own_address(const Endpoint& endpoint) {
                              [&](const Interface& local) { return local.address.host() == endpoint.host(); });
 }
 
-/// Listens at those addresses of `address.hosts` that belong to this host. Listens on all addresses if none belongs to
-/// it. Ignores loopback addresses of a host name, because /etc/hosts often maps the own host name to loopback.
+/// Listens at those addresses of `address.hosts` that belong to this host, or at all addresses if no address does.
+/// Ignores loopback addresses of a host name, because /etc/hosts often maps the own host name to loopback.
 std::vector<Descriptor> listen_at_own_addresses(const TcpStoreAddress& address) {
   std::vector<Endpoint> own_endpoints;
   for (const std::string& host : address.hosts) {

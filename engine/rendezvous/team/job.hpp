@@ -54,8 +54,8 @@ class Job {
   /// of the processes are unknown.
   virtual std::vector<int> stopped_ranks() const { return {}; }
   /// Sets whether the job continues after a later loss of a process other than process 0. Call it in every process,
-  /// because a process may only withdraw from a job that continues. A job on one host ignores it, because every loss
-  /// aborts that job.
+  /// because a process may only withdraw from a job that continues. A job on one host ignores this setting, because
+  /// every loss aborts such a job.
   virtual void tolerate_losses(bool /*is_tolerated*/) {}
   /// Counts the processes of hanging ranks as lost, with `reason`. Returns false, and does nothing, if the job cannot
   /// continue without them or if `ranks` is empty.

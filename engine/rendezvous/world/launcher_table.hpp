@@ -1,5 +1,5 @@
 #pragma once
-// Table of launchers and the environment variables in which they tell each process its rank and the job's size.
+// Table of launchers and the environment variables in which a launcher tells each process its rank and the job's size.
 // launcher_claim.cpp selects the entry of the launcher that started this process. To support another launcher, add an
 // entry in launcher_table.cpp.
 #include <optional>
