@@ -68,7 +68,7 @@ std::vector<NodeOutput> outputs_of_job(const std::string& program, const World& 
     job.leave();
     return outputs;
   } catch (const std::exception& error) {
-    job.fail_with(error, error.what());
+    job.abort_and_throw(error, error.what());
   }
 }
 

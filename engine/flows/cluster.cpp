@@ -16,7 +16,8 @@ FlowCluster::FlowCluster(const std::vector<RankLocation>& locations) {
   std::map<std::string, std::string> identity_of_host;
   for (std::size_t rank = 0; rank < locations.size(); ++rank) {
     const auto& [host, identity, port, type] = locations[rank];
-    if (!identity.empty()) {
+    const bool is_lost = identity.empty();
+    if (!is_lost) {
       const std::string& known_identity = identity_of_host.try_emplace(host, identity).first->second;
       if (known_identity != identity)
         throw EnvironmentError(fmt::format("two hosts have the name {}; give each host its own name", host));
@@ -24,9 +25,9 @@ FlowCluster::FlowCluster(const std::vector<RankLocation>& locations) {
     auto node = std::ranges::find(nodes_, host, &FlowNode::name);
     if (node == nodes_.end()) node = nodes_.insert(nodes_.end(), FlowNode{.name = host, .ranks = {}});
     if (port) {
-      FlowNic& nic =
-          node->nics.try_emplace(port->position, port->name, std::vector<int>(), port->numa_node).first->second;
-      nic.gpus.push_back(static_cast<int>(node->ranks.size()));
+      const auto gpu = static_cast<int>(node->ranks.size());
+      const auto nic = node->nics.try_emplace(port->position, port->name, std::vector<int>(), port->numa_node).first;
+      nic->second.gpus.push_back(gpu);
     }
     node->ranks.push_back(static_cast<int>(rank));
     node->gpu_types.push_back(type);

@@ -1,6 +1,6 @@
 #pragma once
-// Maps the ranks of a job to pairs of node and GPU. Requests name the ends of flows by these pairs. A node is a host.
-// On the host backend, each rank counts as a GPU.
+// A flow is data that one rank sends to another. Requests name its two ends by node and GPU; FlowCluster converts these
+// to ranks. A node is a host. On the host backend, each rank counts as a GPU.
 #include <map>
 #include <optional>
 #include <set>
@@ -30,7 +30,7 @@ struct LostGpu {
 struct RankLocation {
   std::string host;
   std::string host_identity;  // distinguishes hosts of the same name; empty if the rank is lost
-  std::optional<NetworkPort> port = {};
+  std::optional<NetworkPort> port = {};  // port that the rank uses; nothing if unknown
   std::string device_type = {};  // "NVIDIA H100"; empty if the rank is lost
 
   /// Members that `gather_values` sends.
@@ -50,7 +50,8 @@ struct FlowNode {
   std::vector<int> ranks;
   std::vector<std::string> gpu_types = {};              // in the order of `ranks`
   std::vector<std::optional<int>> gpu_numa_nodes = {};  // in the order of `ranks`
-  /// Key: NetworkPort::position. The first entry is rail 0, the next one rail 1. Empty if the ports are unknown.
+  /// Ports by NetworkPort::position. Empty if the ports are unknown. The port at the first position belongs to rail 0,
+  /// the next one to rail 1: a rail is a network that connects the same port of all nodes.
   std::map<int, FlowNic> nics = {};
 };
 
@@ -61,7 +62,7 @@ class FlowCluster {
   explicit FlowCluster(const std::vector<RankLocation>& locations);
 
   const std::vector<FlowNode>& nodes() const { return nodes_; }
-  /// True if the GPUs of the living ranks have several types.
+  /// True if the GPUs of the ranks that are not lost have several types.
   bool has_unlike_gpus() const { return known_types_.size() > 1; }
   /// Converts ends to ranks. Throws UsageError if a node or GPU is unknown, if both ends of a flow are the same GPU, or
   /// if a flow occurs twice.
@@ -73,7 +74,7 @@ class FlowCluster {
   int rank_of(const FlowEnd& end) const;
 
   std::vector<FlowNode> nodes_;
-  std::set<std::string> known_types_;  // of the GPUs of living ranks
+  std::set<std::string> known_types_;  // GPU types of the ranks that are not lost
 };
 
 }  // namespace busbw

@@ -20,15 +20,16 @@ constexpr int kProtocol = 1;
 constexpr std::int64_t kMaxIterations = 100'000;  // the samples of a round are kept in memory
 constexpr std::size_t kMaxQuotedBytes = 60;       // of an invalid request in an error
 
-const json& member(const json& object, const char* name) {
+/// Returns the value of a field that a request must have.
+const json& require_member(const json& object, const char* name) {
   const auto entry = object.is_object() ? object.find(name) : object.end();
   if (entry == object.end()) throw UsageError(fmt::format("the request has no \"{0}\"; add \"{0}\"", name));
   return *entry;
 }
 
-std::int64_t whole_number(const json& object, const char* name, std::int64_t min,
-                          std::int64_t max = std::numeric_limits<std::int64_t>::max()) {
-  const json& value = member(object, name);
+std::int64_t require_whole_number(const json& object, const char* name, std::int64_t min,
+                                  std::int64_t max = std::numeric_limits<std::int64_t>::max()) {
+  const json& value = require_member(object, name);
   // get<std::int64_t>() would return a negative number for a number from 2^63 on.
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(max);
   if (value.is_number_integer() && !is_too_large) {
@@ -39,8 +40,8 @@ std::int64_t whole_number(const json& object, const char* name, std::int64_t min
                                printable_value(value.dump(-1, ' ', true, json::error_handler_t::replace)), min, max));
 }
 
-std::string text(const json& object, const char* name) {
-  const json& value = member(object, name);
+std::string require_text(const json& object, const char* name) {
+  const json& value = require_member(object, name);
   if (!value.is_string()) throw UsageError(fmt::format("\"{}\" is not a text; quote it", name));
   return value.get<std::string>();
 }
@@ -48,7 +49,7 @@ std::string text(const json& object, const char* name) {
 /// Throws UsageError if the request states another version of the protocol. A request may omit the version.
 void require_protocol(const json& request) {
   if (!request.contains("protocol")) return;
-  const std::int64_t protocol = whole_number(request, "protocol", 1);
+  const std::int64_t protocol = require_whole_number(request, "protocol", 1);
   if (protocol != kProtocol)
     throw UsageError(
         fmt::format("the request uses protocol {}, this program uses protocol {}; install the same busbw on both sides",
@@ -56,8 +57,9 @@ void require_protocol(const json& request) {
 }
 
 FlowEnd parse_end(const json& flow, const char* name) {
-  const json& end = member(flow, name);
-  return {text(end, "node"), static_cast<int>(whole_number(end, "gpu", 0, std::numeric_limits<int>::max()))};
+  const json& end = require_member(flow, name);
+  return {require_text(end, "node"),
+          static_cast<int>(require_whole_number(end, "gpu", 0, std::numeric_limits<int>::max()))};
 }
 
 void add_lost(JsonBuilder& json, const std::vector<LostGpu>& lost) {
@@ -69,7 +71,7 @@ void add_lost(JsonBuilder& json, const std::vector<LostGpu>& lost) {
   });
 }
 
-/// Adds the network ports of a node. The first port is rail 0, the next one rail 1.
+/// Adds the network ports of a node, in the order of their rails.
 void add_nics(JsonBuilder& json, const FlowNode& node) {
   int rail = 0;
   json.objects("nics", node.nics, [&](const auto& entry) {
@@ -89,7 +91,7 @@ Request parse_request(std::string_view line) {
   if (!request.is_object())
     throw UsageError(fmt::format("\"{}\" is not a JSON object; send one per line",
                                  printable_value(line.substr(0, kMaxQuotedBytes))));
-  const std::string kind = text(request, "ask");
+  const std::string kind = require_text(request, "ask");
   if (kind == "end") return EndRequest{};
   if (kind == "cluster") {
     require_protocol(request);
@@ -98,10 +100,10 @@ Request parse_request(std::string_view line) {
   if (kind != "measure")
     throw UsageError(fmt::format("\"ask\": {} is unknown; use cluster, measure or end", printable_value(kind)));
   MeasureRequest measure;
-  measure.id = whole_number(request, "id", std::numeric_limits<std::int64_t>::min());
-  measure.size_bytes = static_cast<std::uint64_t>(whole_number(request, "size_bytes", 1));
-  measure.iterations = static_cast<int>(whole_number(request, "iterations", 1, kMaxIterations));
-  const json& flows = member(request, "flows");
+  measure.id = require_whole_number(request, "id", std::numeric_limits<std::int64_t>::min());
+  measure.size_bytes = static_cast<std::uint64_t>(require_whole_number(request, "size_bytes", 1));
+  measure.iterations = static_cast<int>(require_whole_number(request, "iterations", 1, kMaxIterations));
+  const json& flows = require_member(request, "flows");
   if (!flows.is_array()) throw UsageError("\"flows\" is not an array; send an array of flows");
   for (const json& flow : flows) measure.flows.push_back({parse_end(flow, "from"), parse_end(flow, "to")});
   return measure;

@@ -1,6 +1,6 @@
 #pragma once
-// Messages of protocol 1 between `busbw find` and this program: one JSON object per line. src/busbw/find/protocol.py
-// is the other side. Unknown fields are ignored.
+// Messages of protocol 1 between `busbw find` (src/busbw/find/protocol.py) and this program: one JSON object per line.
+// Unknown fields are ignored.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@ namespace busbw {
 /// Asks for the description of the cluster.
 struct ClusterRequest {};
 
-/// Asks for the times of flows that start together.
+/// Asks for the times of flows that run at the same time.
 struct MeasureRequest {
   std::int64_t id = 0;  // repeated in the answer
   std::uint64_t size_bytes = 0;
@@ -36,7 +36,7 @@ struct FlowResult {
   std::string error;
 };
 
-/// Answers, each with its end of line. `settings`: NCCL's variables for flows.
+/// Each of these returns an answer with its end of line. `settings`: NCCL's variables for flows, with their values.
 std::string cluster_answer(const FlowCluster& cluster, const std::vector<LostGpu>& lost,
                            const std::vector<std::pair<std::string, std::string>>& settings);
 std::string measure_answer(std::int64_t id, const std::vector<FlowResult>& flows, const std::vector<LostGpu>& lost,

@@ -1,4 +1,4 @@
-// Decides from the failures of a round which pairs have failed, and which flows run again apart.
+// Decides after each round which pairs have failed, and which flows run again, separate from the others.
 #include "flows/round_sequence.hpp"
 
 #include <algorithm>
@@ -12,12 +12,12 @@ bool has_other_peer(const std::map<int, int>& peer_of, int rank, int peer) {
   return entry != peer_of.end() && entry->second != peer;
 }
 
-/// True if each rank of a round still has one peer with the flow. `peer_of`: peer of each rank in the round.
+/// True if no rank has two peers after the flow is added to a round. `peer_of`: peer of each rank in the round.
 bool fits_into_round(const std::map<int, int>& peer_of, const Flow& flow) {
   return !has_other_peer(peer_of, flow.sender, flow.receiver) && !has_other_peer(peer_of, flow.receiver, flow.sender);
 }
 
-/// Divides flows into rounds in which each rank has only one peer.
+/// Divides flows into rounds in which each rank has only one peer: 0->1, 1->0, 1->2 into {0->1, 1->0} and {1->2}.
 std::vector<std::vector<Flow>> one_peer_rounds(const std::vector<Flow>& flows) {
   std::vector<std::vector<Flow>> rounds;
   std::vector<std::map<int, int>> peers;  // [round]: peer of each rank
@@ -65,13 +65,13 @@ FailedPairs RoundSequence::failures_of_round(const FailedPairs& failures) const 
 FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
   const std::vector<Flow> round = next_round();
   const bool has_all_flows = rounds_.size() == 1;
-  const bool runs_again = has_all_flows && !failures.empty();
-  if (!runs_again) rounds_.erase(rounds_.begin());
+  const bool must_repeat = has_all_flows && !failures.empty();
+  if (!must_repeat) rounds_.erase(rounds_.begin());
   FailedPairs failed = isolated_failures(failures);
   if (!failed.empty()) has_separated_ = false;
   FailedPairs undecided = failures;
   std::erase_if(undecided, [&](const auto& failure) { return failed.contains(failure.first); });
-  if (!undecided.empty() && has_separated_) {
+  if (!undecided.empty() && has_separated_) {  // these pairs did not fail in their separate rounds
     for (const auto& [pair, reason] : undecided)
       joint_failures_.emplace(pair, reason + "; only together with other flows of the round");
   } else if (!undecided.empty()) {

@@ -1,4 +1,4 @@
-// Starts the search with one pipe for requests and one for answers, and combines the exit codes of search and job.
+// Starts the search with one pipe for requests and one for answers, and selects the exit code of the search or the job.
 #include "flows/search_process.hpp"
 
 #include <fcntl.h>
@@ -21,6 +21,7 @@ void make_inheritable(const Descriptor& descriptor) { fcntl(descriptor.number(),
 }  // namespace
 
 SearchProcess::SearchProcess(std::string program, const std::string& command) : program_(std::move(program)) {
+  // make_pipe returns the end to read and the end to write. The ends with the prefix `search_` belong to the search.
   auto [requests, search_requests] = make_pipe();
   auto [search_answers, answers] = make_pipe();
   make_inheritable(search_requests);

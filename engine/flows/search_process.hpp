@@ -1,6 +1,6 @@
 #pragma once
-// The search as a child of process 0, connected by pipes. So the job needs no standard input, which batch jobs and pods
-// do not have.
+// The search decides which flows the job measures: `busbw find` or a similar command. It is a child of process 0,
+// connected by pipes, so the job needs no standard input, which batch jobs and pods do not have.
 #include <sys/types.h>
 
 #include <string>
@@ -10,8 +10,7 @@
 
 namespace busbw {
 
-/// A running command that searches, such as `busbw find`. The command inherits this process's standard output and
-/// standard error.
+/// The running command of the search. It inherits this process's standard output and standard error.
 class SearchProcess {
  public:
   /// Starts `command` with a shell, and appends ` --connected ANSWERS,REQUESTS`. The command reads answers from the
@@ -28,10 +27,10 @@ class SearchProcess {
   /// Descriptor that takes the answers.
   int answers_fd() const { return answers_.number(); }
 
-  /// Ends the search after the job has ended with `job_code`. Passes the job's interrupt on, closes the pipes, and
-  /// waits until the search has reported its results. Returns the exit code of this process. If the job succeeded, or
-  /// if the search reports the lost process, this is the search's exit code, otherwise the job's. Prints an error if
-  /// the command does not exist.
+  /// Ends the search after the job has ended with `job_code`. If a signal ended the job, passes it on. Closes the
+  /// pipes, and waits until the search has reported its results. Returns the exit code of this process: the search's if
+  /// the job succeeded or if the search reports the lost process, otherwise the job's. Prints an error if the command
+  /// does not exist.
   int finish(int job_code);
 
  private:

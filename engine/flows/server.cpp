@@ -28,7 +28,7 @@
 namespace busbw {
 namespace {
 
-constexpr Dtype kDtype = Dtype::uint8;  // counts of elements are sizes in bytes
+constexpr Dtype kDtype = Dtype::uint8;  // so a number of elements is also a number of bytes
 constexpr int kPollMs = 100;
 constexpr int kPollsPerWait = 10;  // one second
 constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 28;
@@ -36,8 +36,8 @@ constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 28;
 /// Peers that one rank has given up, with the reasons (Communicator::failed_peers).
 using FailedPeers = std::vector<std::pair<int, std::string>>;
 
-/// Returns the failed pairs and their reasons. `failed_peers`: those of each rank. The lower rank's reason counts,
-/// because over sockets it knows the details.
+/// Returns the failed pairs and their reasons. `failed_peers`: those of each rank. If both ranks of a pair have a
+/// reason, keeps that of the lower rank, which knows the details over sockets.
 FailedPairs pairs_of(const std::vector<FailedPeers>& failed_peers) {
   FailedPairs pairs;
   for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)
@@ -48,8 +48,7 @@ FailedPairs pairs_of(const std::vector<FailedPeers>& failed_peers) {
 
 using LostRanks = std::map<int, Loss>;
 
-/// Color of the ranks that are not lost, for Team::split. It is not 0, because a gathered value of a lost rank is the
-/// default value (gather_values).
+/// Color with which all living ranks call Team::split. It is not 0, because Team::split gives lost ranks the color 0.
 constexpr int kLivingColor = 1;
 
 /// Next step of all ranks.
@@ -116,9 +115,9 @@ class FlowServer {
         cluster_(std::move(cluster)),
         max_bytes_(max_bytes) {}
 
-  /// Returns the instruction to connect at the beginning and after a failure or a loss, otherwise the next round of the
-  /// last request. Without these, waits for a request and returns its instruction. Answers requests that need no
-  /// measurement.
+  /// Returns the instruction to connect at the beginning, and after a failure or a loss. Otherwise returns the next
+  /// round of the last request. If no round is left, reads the next request: answers it at once, or returns its first
+  /// round. Returns the instruction to wait if no request arrives within a second.
   Instruction next_instruction() {
     const std::size_t losses = job_.lost_ranks().size();
     if (needs_connection_ || losses != known_losses_) {
@@ -139,19 +138,19 @@ class FlowServer {
     }
     return {Instruction::Kind::wait};
   }
-  /// Throws EnvironmentError if a rank could not connect and no further loss explains the problem. The message is a
-  /// cause, if a rank has one, because the ranks that only waited for others know less. `problems`: that of each rank.
-  /// `unreachable`: the peers that each rank could not reach. Their flows are left out of all rounds, because each
-  /// failure in a round would cost a further connection of all ranks.
+  /// Throws EnvironmentError if a rank could not connect and no new loss explains this. `problems`: that of each rank.
+  /// `unreachable`: the peers that each rank could not reach. Their flows are left out of all rounds, because after
+  /// each failure in a round, all ranks must connect again.
   void finish_connection(std::vector<ConnectionProblem> problems, const std::vector<FailedPeers>& unreachable) {
     failed_pairs_.merge(pairs_of(unreachable));
     if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to connect again
     std::erase_if(problems, [](const ConnectionProblem& problem) { return problem.reason.empty(); });
     if (problems.empty()) return;
+    // Report a cause if a rank knows it: a rank that only waited for others has follows_from_peer, and sorts last.
     throw EnvironmentError(std::ranges::min_element(problems, {}, &ConnectionProblem::follows_from_peer)->reason);
   }
-  /// Decides from the failures of a round which rounds follow. After the last round, answers the request with the times
-  /// of the receivers. `failed_peers`: the peers that each rank has given up.
+  /// Decides from the failures of the measured round which rounds follow. After the last round, answers the request
+  /// with the times of the receivers. `failed_peers`: the peers that each rank has given up.
   void finish_round(const std::vector<RankReport>& reports, const std::vector<FailedPeers>& failed_peers) {
     const FailedPairs failures = rounds_.failures_of_round(pairs_of(failed_peers));
     needs_connection_ = !failures.empty();
@@ -195,7 +194,7 @@ class FlowServer {
     return next_round();
   }
   /// Returns the instruction of the next round, without flows that cannot be measured. If no flow is left, answers the
-  /// request.
+  /// request and returns the instruction to wait.
   Instruction next_round() {
     const LostRanks lost = job_.lost_ranks();
     rounds_.remove_flows([&](const Flow& flow) { return !failure_of(flow, lost).empty(); });
@@ -203,7 +202,8 @@ class FlowServer {
     answer_request({});
     return {Instruction::Kind::wait};
   }
-  /// Answers the last request to measure. `reports`: those of its last round; empty if all flows have failed.
+  /// Answers the last request to measure. `reports`: those of all ranks in its last round; empty if all flows have
+  /// failed.
   void answer_request(const std::vector<RankReport>& reports) {
     const LostRanks lost = job_.lost_ranks();
     std::vector<FlowResult> results;
@@ -230,7 +230,7 @@ class FlowServer {
   RoundSequence rounds_;  // of the requested flows that can be measured
 
   FailedPairs failed_pairs_;  // of all requests
-  std::size_t known_losses_ = 0;  // number of lost ranks before the last connection, which is without these
+  std::size_t known_losses_ = 0;  // number of lost ranks that the last connection leaves out
   bool needs_connection_ = true;
 };
 
@@ -240,7 +240,7 @@ class RoundRunner {
   RoundRunner(Team& world, Communicator& communicator)
       : world_(world), communicator_(communicator), values_(kDtype, Redop::sum, communicator.size()) {}
 
-  /// Returns the reports of all ranks on rank 0.
+  /// Measures one round. Returns the reports of all ranks on rank 0, and none on other ranks.
   std::vector<RankReport> measure(const Instruction& instruction) {
     const auto exchange = make_flow_exchange(instruction.flows, communicator_.rank());
     const Shape shape = exchange->shape(instruction.size_bytes, size_bytes(kDtype), world_.size());

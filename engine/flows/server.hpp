@@ -16,13 +16,13 @@ struct FlowService {
   double flow_limit_s = 0;  // a flow has failed if it moves no data for this time
 };
 
-/// Connects the ranks, and serves requests until one asks to end, or the requests end. All ranks call it. If the
-/// communicator can give up peers, a flow that times out ends only itself, and a lost process ends only its flows: the
-/// other ranks connect again, and repeat the round. Otherwise such a failure ends the job.
+/// Connects the ranks, and serves requests until a request asks to end, or `requests_fd` has no more requests. All
+/// ranks call it. If the communicator can give up peers, a flow that times out ends only itself, and a lost process
+/// ends only its flows: the other ranks connect again, and repeat the round. Otherwise such a failure ends the job.
 ///
-/// `communicator`: of all ranks of the job, also those that could not start. `max_bytes`: length of each buffer without
-/// its guards. `location`: that of this rank. `failure_message` reports the current exception and returns the message
-/// of the job's failure, which is the answer to the request.
+/// `communicator`: covers all ranks of the job, also the ranks that could not start. `max_bytes`: length of each buffer
+/// without its guards. `location`: that of this rank. `failure_message` reports the current exception and returns the
+/// message of the job's failure, which is the answer to the request.
 void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowService& service, std::uint64_t max_bytes,
                  const RankLocation& location, const std::function<std::string()>& failure_message);
 

@@ -1,8 +1,7 @@
+// Keeps the first failure of the job, or the reason for which this process withdrew from the job.
 #include "rendezvous/abort_state.hpp"
 
 #include <chrono>
-
-#include "common/os/ticker.hpp"
 
 namespace busbw {
 
@@ -25,7 +24,7 @@ void AbortState::record_failure(const Failure& failure) noexcept {
 
 std::optional<Failure> AbortState::failure() const {
   std::unique_lock lock(mutex_);
-  failure_changed_.wait_for(lock, std::chrono::milliseconds(kTicksPerS * kTickMs), [this] { return !is_unconfirmed_; });
+  failure_changed_.wait_for(lock, std::chrono::seconds(1), [this] { return !is_unconfirmed_; });
   return failure_;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Decides why the ranks of one process of a launched job must end, and which failure counts if several processes fail.
+// Keeps the reason for which the ranks of one process of a launched job must end. If several processes fail, the first
+// failure of the job replaces that of this process.
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -13,21 +14,22 @@ namespace busbw {
 
 /// The job's first failure, or the withdrawal of this process. All functions may be called from any thread.
 ///
-/// A failure of this process is unconfirmed until the store answers it, because another process may have failed before.
+/// The store in process 0 knows whether another process failed earlier. So a failure of this process is unconfirmed
+/// until the store has answered.
 class AbortState {
  public:
   explicit AbortState(bool tolerates_losses) : tolerates_losses_(tolerates_losses) {}
 
   bool aborted() const noexcept { return aborted_.load(std::memory_order_acquire); }
-  /// Aborts the job because of a failure of this process. Without effect if a failure is known.
+  /// Aborts the job because of a failure of this process. Does nothing if a failure is known.
   void abort(ExitCode exit, const std::string& message) noexcept;
   /// Records the failure that the store reported. It replaces an unconfirmed failure of this process.
   void record_failure(const Failure& failure) noexcept;
   /// Returns the job's first failure. Waits up to 1 s for the store to confirm this process's failure or to answer with
   /// an earlier one of another process.
   std::optional<Failure> failure() const;
-  /// Returns the failure to send to the store, if a failure began in this process. It is an earlier one if the store
-  /// has reported it meanwhile.
+  /// Returns nothing if no failure began in this process. Otherwise returns the failure to send to the store: that of
+  /// this process, or an earlier failure that the store has reported meanwhile.
   std::optional<Failure> failure_to_send() const;
   /// From now on, a control connection sends this process's failure, so failure() waits for the answer.
   void open_control() noexcept;

@@ -18,9 +18,8 @@ class Backoff {
     if (!is_due_at_once) schedule_next(0);
   }
 
-  /// True if a request is due at `tick`. The caller must then send the request, because the schedule of the next
-  /// request starts at `tick`.
-  bool is_due(int tick) {
+  /// Returns true if a request is due at `tick`, and then schedules the next one. The caller must send the due request.
+  bool start_if_due(int tick) {
     if (tick < next_tick_) return false;
     schedule_next(tick);
     return true;

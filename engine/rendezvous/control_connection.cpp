@@ -1,3 +1,5 @@
+// Thread that sends heartbeats, this process's failure and its leave frame to the store of process 0, and receives the
+// job's failure.
 #include "rendezvous/control_connection.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +43,6 @@ void ControlConnection::leave() noexcept {
   if (thread_.joinable()) thread_.join();
 }
 
-/// Main function of the thread.
 void ControlConnection::run_thread() noexcept {
   block_all_signals();
   try {
@@ -54,8 +55,7 @@ void ControlConnection::run_thread() noexcept {
   abort_state_.close_control();
 }
 
-/// Sends heartbeats, this process's failure and the leave frame to the store, and receives the job's failure. Returns
-/// after the store's answer to the leave frame, or if the store is lost.
+/// Returns after the store's answer to the leave frame, or if the store is lost.
 void ControlConnection::exchange_frames() {
   int silent_ticks = 0;
   int ticks_until_heartbeat = 0;

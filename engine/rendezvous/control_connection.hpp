@@ -17,9 +17,10 @@ namespace busbw {
 
 inline constexpr int kLeaveTicks = 5 * kTicksPerS;  // time for the other processes to leave
 
-/// Returns the time without a frame after which the other end of a control connection counts as lost.
+/// Returns the time without a frame after which the other end of a control connection counts as lost, in ticks.
 int max_silent_ticks(const Membership& membership);
-/// Returns the maximum interval of heartbeats: 0.5 s, or more in a large job, because process 0 receives all of them.
+/// Returns the maximum interval of heartbeats in ticks: 0.5 s, or more in a large job, because process 0 receives the
+/// heartbeats of all processes.
 int max_heartbeat_ticks(const Membership& membership);
 
 /// Control connection of this process.
@@ -35,8 +36,8 @@ class ControlConnection {
 
   /// Starts the thread. `on_lost` may be called from now on.
   void start();
-  /// Leaves the job: sends the leave frame, and waits up to 5 s for the answer of the store. If the process has
-  /// withdrawn, the others learn the reason.
+  /// Leaves the job: sends the leave frame, or the reason if the process has withdrawn. Waits up to 5 s for the answer
+  /// of the store.
   void leave() noexcept;
   bool is_leaving() const { return is_leaving_; }
   /// True if process 0 closed this connection, or is silent.

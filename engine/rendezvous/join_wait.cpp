@@ -1,3 +1,4 @@
+// Waits in process 0 until all processes have joined, and writes the messages about missing processes.
 #include "rendezvous/join_wait.hpp"
 
 #include <fmt/format.h>
@@ -17,8 +18,7 @@ void JoinWait::run() {
     if (missing.empty()) return;
     callbacks_.on_tick();
     if (abort_state_.aborted()) throw JobAborted();
-    // A process with the job's token but other settings was refused. It is one of the missing processes and does not
-    // try again, so waiting is useless.
+    // A refused process has the job's token but other settings. It does not try again, so it would stay missing.
     if (const auto refusal = server_.tracker().first_refusal()) throw Error(refusal->exit, refusal->message);
     if (tick >= limit_ticks) return give_up(missing);
     const bool is_mismatch_new = !has_reported_mismatch && !mismatch_text().empty();
@@ -37,7 +37,7 @@ void JoinWait::give_up(const std::vector<int>& missing) {
   if (!membership_.tolerates_losses) throw Error(ExitCode::rank_lost, timeout_message(missing));
   callbacks_.on_status(
       fmt::format("{}; the job continues without {}", missing_text(missing), missing.size() == 1 ? "it" : "them"));
-  server_.lose_absent_processes(
+  server_.lose_missing_processes(
       membership_.hosts, fmt::format("did not join the job within {:g} s{}; check that it runs and reaches {} on {}",
                                      membership_.join_limit_s, mismatch_text(), listen_address_text_, host_name()));
 }
@@ -58,8 +58,7 @@ std::string JoinWait::timeout_message(const std::vector<int>& missing) const {
       listen_address_text_);
 }
 
-/// Returns what process 0 knows about clients with another token or version, for the end of a message. Empty if
-/// nothing.
+/// Returns hints at clients with another token or version, for the end of a message. Empty without such clients.
 std::string JoinWait::mismatch_text() const {
   std::string text;
   for (const std::string& mismatch :

@@ -1,5 +1,5 @@
 #pragma once
-// Wait of process 0 until all processes of the job have joined, and its messages about the missing ones.
+// Wait of process 0 until all processes of the job have joined, and the messages about processes that are missing.
 #include <functional>
 #include <string>
 #include <vector>
@@ -21,9 +21,9 @@ class JoinWait {
         abort_state_(abort_state),
         listen_address_text_(listen_address_text) {}
 
-  /// Waits until every process has joined or is lost, and reports the missing ones from time to time. After the time
-  /// limit, missing processes count as lost if the job tolerates losses; otherwise throws Error. Throws JobAborted
-  /// after an abort, and Error if a process was refused.
+  /// Waits until every process has joined or is lost, and reports missing processes from time to time. After the time
+  /// limit, they count as lost if the job tolerates losses; otherwise throws Error. Throws JobAborted after an abort,
+  /// and Error if a process was refused.
   void run();
 
  private:

@@ -1,5 +1,5 @@
-// Joins this process to the job, and starts the store in process 0. Answers the questions of the code that runs the
-// ranks from the state of this process, and in process 0 from that of all processes.
+// Joins this process to the job, and starts the store in process 0. Process 0 knows the progress and the losses of all
+// processes, every other process only its own.
 #include "rendezvous/launched_job.hpp"
 
 #include <fmt/format.h>
@@ -104,8 +104,8 @@ void LaunchedJob::make_process_team() {
   std::vector<int> first_ranks;
   for (int process = 0; process < membership_.processes; ++process)
     first_ranks.push_back(process * membership_.ranks_per_process);
-  process_team_ = std::make_unique<StoreTeam>(*stores_[0], process_state_, std::move(first_ranks), membership_.process,
-                                              "the processes");
+  process_team_ = std::make_unique<StoreTeam>(*stores_[0], process_team_state_, std::move(first_ranks),
+                                              membership_.process, "the processes");
 }
 
 /// Calls `on_tick`. If `on_tick` throws, sends the failure to the store before the exception closes this process's
@@ -129,11 +129,11 @@ Bytes LaunchedJob::agree(const Bytes& own_message, const std::function<Bytes(con
     const Failure first_failure = *failure();
     throw Error(first_failure.exit, first_failure.message);
   } catch (const std::exception& error) {
-    fail_with(error, error.what());
+    abort_and_throw(error, error.what());
   }
 }
 
-void LaunchedJob::fail_with(const std::exception& error, const std::string& message) {
+void LaunchedJob::abort_and_throw(const std::exception& error, const std::string& message) {
   abort(exit_code_of(error), message);
   throw_first_failure(*failure(), message);
 }
@@ -144,7 +144,7 @@ std::unique_ptr<TcpStore> LaunchedJob::connect_store() {
   StoreCallbacks callbacks;
   // A waiting store calls `aborted` every tick. Until the ranks start, that thread must also do the work of a tick.
   callbacks.aborted = [this] {
-    if (is_agreeing_) callbacks_.on_tick();
+    if (!have_ranks_started_) callbacks_.on_tick();
     return aborted();
   };
   callbacks.on_failure = [this](const Failure& failure) { abort_state_.record_failure(failure); };
@@ -156,7 +156,7 @@ std::unique_ptr<TcpStore> LaunchedJob::connect_store() {
 
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
   const auto local_index = static_cast<std::size_t>(rank % membership_.ranks_per_process);
-  is_agreeing_ = false;
+  have_ranks_started_ = true;
   stores_[local_index]->set_limit_s(kNoLimitS);  // from here on, the watchdog limits the waits
   std::vector<int> all_members(static_cast<std::size_t>(ranks()));
   std::iota(all_members.begin(), all_members.end(), 0);
@@ -172,7 +172,7 @@ void LaunchedJob::on_store_lost(const std::string& cause) noexcept {
   const LocalRank& slowest = *std::ranges::min_element(
       local_ranks_, {}, [](const LocalRank& rank) { return rank.steps.load(std::memory_order_relaxed); });
   const std::string_view phase = name(slowest.phase.load());
-  if (control_->is_lost()) {
+  if (control_->is_lost()) {  // process 0 is lost, so its store cannot confirm the failure
     abort_state_.record_failure(
         {ExitCode::rank_lost, fmt::format("rank 0 (process 0 on {}) was lost in phase {}: {}; check its output and its "
                                           "host",
@@ -234,9 +234,10 @@ std::string LaunchedJob::with_rank_name(int rank, const std::string& message) co
   return fmt::format("{}: {}", rank_name(rank), message);
 }
 
-/// True if process 0 should wait for processes that have not joined yet, to send them the failure. Without the failure,
-/// these processes search for process 0 until their time limit. Usage and environment errors often occur that early.
-bool LaunchedJob::should_wait_for_absent() const {
+/// True if process 0 must wait for processes that have not joined yet, to send them the failure. Without the failure,
+/// they would search for process 0 until their time limit. Usage and environment errors often occur before all
+/// processes have joined.
+bool LaunchedJob::must_inform_missing_processes() const {
   const auto first_failure = failure();
   return first_failure && (first_failure->exit == ExitCode::usage || first_failure->exit == ExitCode::environment);
 }
@@ -245,7 +246,7 @@ void LaunchedJob::leave() noexcept {
   if (has_left_.exchange(true)) return;
   if (control_) control_->leave();
   if (!server_) return;
-  server_->wait_until_all_left(kLeaveTicks, should_wait_for_absent());
+  server_->wait_until_all_left(kLeaveTicks, /*also_missing=*/must_inform_missing_processes());
   rendezvous_.withdraw_address();
 }
 

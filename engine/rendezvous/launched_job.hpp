@@ -18,7 +18,7 @@ namespace busbw {
 class LaunchedJob final : public Job {
  public:
   /// Returns when every process has joined. A job that tolerates losses counts the missing processes as lost after the
-  /// time limit. Throws Error if this process or another one cannot join; the message names the cause and a remedy.
+  /// time limit. Throws Error if a process cannot join; the message names the cause and a remedy.
   LaunchedJob(const Membership& membership, JoinCallbacks callbacks);
   ~LaunchedJob() override;
 
@@ -40,17 +40,17 @@ class LaunchedJob final : public Job {
   std::string with_rank_name(int rank, const std::string& message) const override;
   bool watches_all_ranks() const override { return server_ != nullptr; }
 
-  /// Makes a decision for all processes: gathers each process's `own_message`, calls `decide` with all of them in
-  /// process 0, and returns its result in every process. The message of a lost process is empty. All processes must
+  /// Makes a decision for all processes: gathers the `own_message` of each, calls `decide` with all messages in process
+  /// 0, and returns the result of `decide` in every process. The message of a lost process is empty. All processes must
   /// make the same calls, before their ranks start. An exception from `decide` aborts the job.
   Bytes agree(const Bytes& own_message, const std::function<Bytes(const std::vector<Bytes>&)>& decide);
-  /// Aborts the job with `message`; call it from the catch block of `error`. Throws the job's first failure, which is
-  /// `error` itself or the failure of another process.
-  [[noreturn]] void fail_with(const std::exception& error, const std::string& message);
+  /// Call it from the catch block of `error`. Aborts the job with `message` and rethrows `error`. If another process
+  /// failed earlier, throws that failure instead.
+  [[noreturn]] void abort_and_throw(const std::exception& error, const std::string& message);
   /// Returns the address at which this process reached the store: "10.0.0.1:4711".
   const std::string& store_address_text() const { return store_address_text_; }
-  /// Leaves the job. Call it when this process's ranks have ended and its output is complete. If the process has
-  /// withdrawn, the others learn the reason. Process 0 waits up to 5 s until all other processes have left.
+  /// Leaves the job. Call it when this process's ranks have ended and its output is complete. A process that has
+  /// withdrawn sends the reason. Process 0 waits up to 5 s until all other processes have left.
   void leave() noexcept;
 
  private:
@@ -58,10 +58,9 @@ class LaunchedJob final : public Job {
   void start_server();
   /// Connects to the store for heartbeats and failures.
   void start_control();
-  /// Makes the team for `agree`.
   void make_process_team();
   void tick_while_joining();
-  bool should_wait_for_absent() const;
+  bool must_inform_missing_processes() const;
   void on_store_lost(const std::string& cause) noexcept;
   bool is_local_rank(int rank) const { return rank / membership_.ranks_per_process == membership_.process; }
   std::unique_ptr<TcpStore> connect_store();
@@ -73,10 +72,10 @@ class LaunchedJob final : public Job {
   std::string store_address_text_;
   std::string process_0_host_;
   std::vector<LocalRank> local_ranks_;
-  LocalRank process_state_;  // of this process as a member of `process_team_`
+  LocalRank process_team_state_;  // steps of this process in `process_team_`
   std::vector<std::unique_ptr<TcpStore>> stores_;  // one for each local rank
   std::unique_ptr<Team> process_team_;             // team of all processes for `agree`, over the first store
-  std::atomic<bool> is_agreeing_{true};            // true until the ranks start
+  std::atomic<bool> have_ranks_started_{false};
 
   AbortState abort_state_;
   std::unique_ptr<ControlConnection> control_;

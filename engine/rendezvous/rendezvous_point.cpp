@@ -1,5 +1,5 @@
 // Finds process 0 and connects to it: by an address that is known to all, by a file in a shared folder, or through the
-// launcher's key-value store. Process 0 listens, and publishes its address unless all processes know it.
+// launcher's key-value store. Process 0 listens. It publishes its address in the last two cases.
 #include "rendezvous/rendezvous_point.hpp"
 
 #include <fmt/format.h>
@@ -37,14 +37,14 @@ bool is_own_address(const Endpoint& endpoint) {
                              [&](const Interface& local) { return local.address.host() == endpoint.host(); });
 }
 
-/// Listens at those addresses of `address.hosts` that belong to this host, or on all addresses if no address does.
-/// Loopback counts only if named, because /etc/hosts often maps the host name to it.
+/// Listens at those addresses of `address.hosts` that belong to this host, or at all addresses if no address does.
+/// Ignores loopback addresses of a host name, because /etc/hosts often maps the own host name to loopback.
 std::vector<Descriptor> listen_at_own_addresses(const TcpStoreAddress& address) {
   std::vector<Endpoint> own_endpoints;
   for (const std::string& host : address.hosts) {
     for (const Endpoint& endpoint : resolve_host(host, address.port).endpoints) {
-      const bool is_unnamed_loopback = endpoint.is_loopback() && !is_loopback_name(host);
-      if (is_unnamed_loopback || !is_own_address(endpoint)) continue;
+      const bool is_loopback_of_host_name = endpoint.is_loopback() && !is_loopback_name(host);
+      if (is_loopback_of_host_name || !is_own_address(endpoint)) continue;
       if (std::ranges::none_of(own_endpoints, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
         own_endpoints.push_back(endpoint);
     }
@@ -150,7 +150,8 @@ std::string RendezvousPoint::share_through_launcher(const std::string& text) con
   const StoreWait wait{
       std::max(1, ticks_of(membership_.join_limit_s)), [&] {
         callbacks_.on_tick();
-        if (++tick % kStatusTicks == kFirstStatusTicks)
+        const bool is_status_due = ++tick % kStatusTicks == kFirstStatusTicks;  // after 3 s, then every 10 s
+        if (is_status_due)
           callbacks_.on_status(fmt::format("process {} is waiting for all processes in the launcher's key-value store",
                                            membership_.process));
       }};
@@ -227,7 +228,8 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
   switch (result.kind) {
     case Kind::welcome: process_0_host_ = result.host; return true;
     case Kind::refused: {
-      // If the job has no token, any program can send this frame, so other exit codes are not trusted.
+      // If the job has no token, any program can send this frame. So accept only the exit codes that a refusal can
+      // have.
       const ExitCode exit = result.failure.exit;
       const bool is_plausible = exit == ExitCode::usage || exit == ExitCode::environment || exit == ExitCode::rank_lost;
       throw Error(is_plausible ? exit : ExitCode::environment, rejection_text(result.failure.message));
@@ -264,12 +266,12 @@ std::optional<TcpChannel> RendezvousPoint::try_candidates(bool is_control, int m
     callbacks_.on_tick();
     return false;  // only an exception of on_tick() ends the attempt
   };
-  // Only a rejection of the last complete round counts for the error message.
+  // The error message has only a rejection of the last complete round.
   const std::string previous_rejection = std::exchange(attempt.rejection, {});
   for (auto candidate = candidates_.begin(); candidate != candidates_.end(); ++candidate) {
     const int ticks_left = attempt.take_ticks_left();
     if (ticks_left == 0) {
-      // This round is incomplete. Without a rejection of its own, that of the previous round counts.
+      // This round is incomplete. If it has no rejection, keep that of the previous round.
       if (attempt.rejection.empty()) attempt.rejection = previous_rejection;
       return std::nullopt;
     }
@@ -296,7 +298,7 @@ TcpChannel RendezvousPoint::join(bool is_control) {
   Backoff backoff(membership_.process, candidates_.empty(), attempt.limit_ticks);
   while (attempt.take_ticks_left() > 0) {
     callbacks_.on_tick();
-    const bool is_lookup_due = backoff.is_due(attempt.tick);
+    const bool is_lookup_due = backoff.start_if_due(attempt.tick);
     if (is_lookup_due) {
       CandidateLookup lookup = find_candidates();
       if (!lookup.problem.empty()) attempt.error = lookup.problem;

@@ -1,7 +1,7 @@
 #pragma once
 // The rendezvous of a launched job: process 0 listens at an address, and the other processes find this address and
-// connect. World::store says where these search: detect_world() (world/world.hpp) reads BUSBW_RENDEZVOUS or the
-// launcher's variables, for Slurm in world/slurm_step.cpp. LaunchedJob uses this class.
+// connect. World::store tells the processes where to search: detect_world() (world/world.hpp) derives it from
+// BUSBW_RENDEZVOUS or the launcher's variables. LaunchedJob uses this class.
 #include <functional>
 #include <optional>
 #include <string>
@@ -40,7 +40,7 @@ struct Membership {
 
 /// Called by the waiting thread while processes join and while LaunchedJob::agree waits.
 struct JoinCallbacks {
-  /// Receives a status message from time to time, with the missing processes.
+  /// Receives a status message from time to time, such as the processes that have not joined yet.
   std::function<void(const std::string&)> on_status;
   /// Called at least ten times a second. An exception ends the wait and the job.
   std::function<void()> on_tick;
@@ -61,8 +61,8 @@ class RendezvousPoint {
   /// Does not connect yet. `callbacks` are called during `start_listening` and `join`.
   RendezvousPoint(const Membership& membership, JoinCallbacks callbacks);
 
-  /// Process 0: returns listening sockets. Publishes their address, unless all processes know the address
-  /// (TcpStoreAddress). Throws EnvironmentError if no socket can listen.
+  /// Process 0: returns listening sockets. Publishes their address if the other processes do not know it
+  /// (FileStoreAddress, LauncherStoreChoice). Throws EnvironmentError if no socket can listen.
   std::vector<Descriptor> start_listening();
   /// Process 0, after `start_listening`: returns "10.8.0.3:25000" or "port 25000 of every address".
   const std::string& listen_address_text() const { return listen_address_text_; }
@@ -84,8 +84,9 @@ class RendezvousPoint {
     Ticker ticker = {};
     int tick = 0;
     std::string error = {};  // last problem
-    /// Token or version mismatch at a candidate address, in the current round over all candidates; empty without one.
-    /// The program at this address may not belong to the job, so `join` first tries further rounds.
+    /// Message about a token or version mismatch at a candidate address, in the current round over all candidates.
+    /// Empty without a mismatch. The program at this address may not belong to the job, so `join` first tries further
+    /// rounds.
     std::string rejection = {};
 
     /// Updates `tick`. Returns the time left, or 0.

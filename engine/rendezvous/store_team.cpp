@@ -52,8 +52,8 @@ void StoreTeam::barrier() {
   store_.barrier(next_key("barrier"), own_index_, size());
 }
 
-// The first part of each member starts with the size of the whole message. Member 0 collects all parts of a round. Then
-// it sets the key of the next round, for which the members with more data wait.
+// The first part of each member starts with the size of the whole message. Member 0 collects all parts of a round, and
+// then sets the key of the next round. The members with more data wait for this key.
 std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
   count_step();
   const std::string key = next_key("gather");

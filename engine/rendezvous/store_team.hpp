@@ -44,9 +44,9 @@ class StoreTeam final : public Team {
   void count_step();
   /// Returns a key that no earlier call of this team has used.
   std::string next_key(const char* operation);
-  /// Part of the members except the first in the gather with `key`.
+  /// Sends this member's message in the gather with `key`. For all members except the first.
   void send_in_parts(const std::string& key, std::span<const std::byte> message);
-  /// Part of the first member in the gather with `key`.
+  /// Returns the messages of all members in the gather with `key`. For the first member.
   std::vector<Bytes> collect_messages(const std::string& key, std::span<const std::byte> own_message);
 
   TcpStore& store_;

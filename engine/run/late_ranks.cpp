@@ -20,16 +20,15 @@ constexpr double kMinSlowLaunchS = 10e-6;
 // A rank is late at the first iteration (late_first) if it began after all others by at least this time.
 constexpr double kMinLateFirstS = 100e-6;
 // A rank is late at each iteration (late_start) if the 95 % interval of its arrival lies above the intervals of all
-// others by at least this time. The loop of a rank that nothing delays takes less than 1 us.
+// others by at least this time. A rank that nothing delays arrives within 1 us.
 constexpr double kMinLateStartS = 10e-6;
-// Minimum delay as a fraction: for late_first of the time of all operations, for late_start of the time of an
-// iteration.
+// Minimum delay, as a fraction of the time of all operations (late_first) or of one iteration (late_start).
 constexpr double kMinLateShare = 0.1;
 
 /// A late rank as an index in its group, with the text that follows its name.
 struct Straggler {
   std::size_t index;
-  double late_s;
+  double late_s;  // see LateRank
   std::string text;
 };
 
@@ -59,10 +58,11 @@ std::optional<Straggler> find_late_start(const TimedMeasurement& timed) {
   const auto& bounds_s = measurement.rank_arrival_bounds_s;
   if (bounds_s.size() < 2) return std::nullopt;
   const auto [last, second_last_s] = find_last_arrival(measurement.rank_arrivals_s);
+  const double last_low_s = bounds_s[last].first;
   double others_high_s = 0;
   for (std::size_t rank = 0; rank < bounds_s.size(); ++rank)
     if (rank != last) others_high_s = std::max(others_high_s, bounds_s[rank].second);
-  const double min_late_s = bounds_s[last].first - others_high_s;  // distance of the intervals
+  const double min_late_s = last_low_s - others_high_s;
   const double iteration_s = measurement.time_s * timed.operations_per_iteration;
   if (min_late_s < kMinLateStartS || min_late_s < kMinLateShare * iteration_s) return std::nullopt;
   const double late_s = measurement.rank_arrivals_s[last] - second_last_s;
@@ -78,8 +78,9 @@ std::optional<Straggler> find_slow_launch(const TimedMeasurement& timed) {
   if (launch_s.size() < 2 || !timed.measurement.device_time_s || timed.operations < kMinOperations) return std::nullopt;
   const auto slowest = std::ranges::max_element(launch_s);
   const double median_s = lower_median(launch_s);
-  if (*slowest <= kSlowLaunchFactor * median_s || *slowest - median_s <= kMinSlowLaunchS) return std::nullopt;
-  if (*slowest <= *timed.measurement.device_time_s) return std::nullopt;
+  const bool is_slow = *slowest > kSlowLaunchFactor * median_s && *slowest - median_s > kMinSlowLaunchS;
+  const bool do_others_wait = *slowest > *timed.measurement.device_time_s;
+  if (!is_slow || !do_others_wait) return std::nullopt;
   return Straggler{static_cast<std::size_t>(slowest - launch_s.begin()), *slowest - median_s,
                    fmt::format("takes {:.1f} us to launch an operation, others take {:.1f} us and wait for it; check "
                                "its host for other load, and the CPU binding of its process",

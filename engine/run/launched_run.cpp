@@ -44,8 +44,8 @@ Membership make_membership(const Options& options, const World& world) {
           .hosts = world.hosts};
 }
 
-/// Withdraws this process after an error before its ranks start, if the job continues without it. The process then ends
-/// with exit code 0, because the search of process 0 reports the loss.
+/// Withdraws this process after an error before its ranks start. Returns false if the job does not continue without it.
+/// After true, the process must end with exit code 0: process 0 reports the loss as a result of `busbw find`.
 bool withdraw_before_start(LaunchedJob& job, const std::string& message) {
   return job.withdraw("cannot start: " + message);
 }
@@ -145,11 +145,12 @@ class LaunchedProcess {
   }
 
  private:
-  /// Ends the job with the failure of a driver call, so that the other processes need not detect a lost process. Prints
-  /// the first failure of the job, which may be that of another process.
+  /// Ends the job and this process after a driver call did not return or a signal arrived. Otherwise the other
+  /// processes would first have to detect that this process is lost. Prints the first failure of the job, which may be
+  /// that of another process.
   void abort_and_exit(const Failure& call_failure) {
-    const bool is_interrupted = call_failure.exit != ExitCode::environment && call_failure.exit != ExitCode::rank_lost;
-    if (!is_interrupted && withdraw_before_start(job_, call_failure.message)) {
+    const bool is_timeout = call_failure.exit == ExitCode::rank_lost;
+    if (is_timeout && withdraw_before_start(job_, call_failure.message)) {
       job_.leave();
       _exit(0);
     }
@@ -211,6 +212,7 @@ class LaunchedProcess {
 
 JobResult run_launched(const Options& options, const World& world) {
   const SignalMask mask;
+  // This process has not joined the job yet, so a failure ends only this process.
   const CallWatchdog watched_call(no_progress_limit_s(options), [&](const Failure& failure) {
     print_stderr(options.program,
                  fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), failure.message));
@@ -227,7 +229,7 @@ JobResult run_launched(const Options& options, const World& world) {
     return LaunchedProcess(options, world, choice, job).run();
   } catch (const std::exception& error) {
     if (dynamic_cast<const EnvironmentError*>(&error) && withdraw_before_start(job, error.what())) return {};
-    job.fail_with(error, job.with_rank_name(world.rank * options.ranks_per_process(), error.what()));
+    job.abort_and_throw(error, job.with_rank_name(world.rank * options.ranks_per_process(), error.what()));
   }
 }
 

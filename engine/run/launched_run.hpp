@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-/// Joins the other processes, checks that all agree, and measures together with them. Process 0 writes the output.
+/// Joins the other processes, checks that their settings agree, and measures with them. Process 0 writes the output.
 /// Throws Error if the job cannot be formed or the processes are incompatible. Otherwise the result holds the outcome,
 /// a failure included. If ranks were abandoned, because they did not end after an abort, the process ends with the
 /// result's exit code instead.

@@ -65,7 +65,7 @@ void set_arrivals(const RunPlan& plan, const std::vector<RankReport>& ranks, Mea
   RankArrivals arrivals;
   if (measurement.sample_clock == SampleClock::host)
     arrivals = typical_arrivals(ranks);
-  else if (plan.collective.synchronizes_all_ranks())  // otherwise wait times do not identify the late rank
+  else if (plan.collective.synchronizes_all_ranks())  // only then do wait times identify a late rank
     arrivals = first_arrivals(ranks, operations_per_iteration(plan));
   measurement.rank_arrivals_s = std::move(arrivals.arrivals_s);
   measurement.rank_arrival_bounds_s = std::move(arrivals.bounds_s);
@@ -117,15 +117,15 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
 /// Compares a skewed operation, which took `time_s`, with the balanced operation. `shape` and `element_bytes` are those
 /// of the row.
 ///
-/// The bound is the time of the busiest rank's bytes at the higher of two rates: the rate of a rank in the balanced
-/// operation, and the rate of the busiest rank in this operation. The second rate is higher if the balanced operation
-/// saturates something that ranks share, or has too small messages.
+/// The bound estimates how fast the skewed operation can be: its busiest rank moves bytes as fast as a rank of the
+/// balanced operation. If `time_s` is even shorter, it is the bound. This happens if the balanced operation saturates
+/// something that ranks share, or has too small messages.
 SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport& report, double time_s,
                                      const Shape& shape, std::size_t element_bytes) {
   const int ranks = static_cast<int>(report.ranks.size());
   const TrafficBalance balance = *plan.collective.traffic_balance(shape, element_bytes, ranks);
   SkewComparison comparison{.busiest_bytes = balance.busiest_bytes};
-  // Each rank has an even share of all bytes, and moves the part of this share that belongs to other ranks.
+  // Bytes of each rank if all ranks have equal shares: total / ranks x (ranks - 1) / ranks, without those for itself.
   const double even_bytes =
       static_cast<double>(balance.total_bytes) * (ranks - 1) / (static_cast<double>(ranks) * ranks);
   if (even_bytes == 0) return comparison;
@@ -145,7 +145,8 @@ SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport&
 /// Share of the measured time in which a neighbor must have been active for a result.
 constexpr double kMinActiveShare = 0.9;
 
-/// Result next to the neighbor, and a warning if the neighbor was not active enough.
+/// Adds the result that was measured while the neighbor ran. If the neighbor was not active enough, adds a warning in
+/// place of the times.
 void add_together(const RunPlan& plan, const PlacementReport& report, Measurement& measurement) {
   TogetherResult together{.active_share = 1};
   for (const NeighborActivity& activity : report.neighbors) {

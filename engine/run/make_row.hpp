@@ -32,7 +32,8 @@ struct CaseLabel {
 /// Shape of the balanced operation that moves as many bytes as the skewed operation with `shape`.
 Shape balanced_shape(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, int ranks);
 
-/// `exactness`: ReductionValues::exactness(), which is "exact" or names the errors that the data cannot show.
+/// Makes the row of one case of one group. `exactness`: ReductionValues::exactness(), which is "exact" or names the
+/// errors that the data cannot show.
 Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placement, PlacementReport>& placements,
              const std::string& exactness);
 

@@ -68,9 +68,10 @@ MemoryPlan limit_plan(MemoryPlan plan, std::uint64_t agreed_bytes) {
 }
 
 void require_sample_memory(const RunSettings& settings, int ranks, std::size_t available_bytes) {
-  const double rank_samples = settings.lifecycle ? settings.lifecycle->work_iterations + kOtherLifecycleCalls : 1;
-  const double bytes_of_all_ranks = (settings.lifecycle ? kLifecycleSampleBytes : kSampleBytes) * ranks;
-  const double iteration_bytes = rank_samples * bytes_of_all_ranks;  // a rank has `rank_samples` in an iteration
+  const double samples_per_iteration =  // of one rank
+      settings.lifecycle ? settings.lifecycle->work_iterations + kOtherLifecycleCalls : 1;
+  const double sample_bytes_of_all_ranks = (settings.lifecycle ? kLifecycleSampleBytes : kSampleBytes) * ranks;
+  const double iteration_bytes = samples_per_iteration * sample_bytes_of_all_ranks;
   const double needed_bytes = iteration_bytes * settings.iterations;
   const double usable_bytes = kUsableShare * static_cast<double>(available_bytes);
   if (needed_bytes <= usable_bytes) return;
@@ -79,7 +80,7 @@ void require_sample_memory(const RunSettings& settings, int ranks, std::size_t a
                                             size_text(whole_bytes(usable_bytes)));
   const std::uint64_t fitting_iterations = whole_bytes(usable_bytes / iteration_bytes);
   if (settings.lifecycle && fitting_iterations == 0) {
-    const double fitting_work = usable_bytes / (bytes_of_all_ranks * settings.iterations) - kOtherLifecycleCalls;
+    const double fitting_work = usable_bytes / (sample_bytes_of_all_ranks * settings.iterations) - kOtherLifecycleCalls;
     throw EnvironmentError(
         fmt::format("-W {} (--work-iterations): {}; use {}", settings.lifecycle->work_iterations, situation,
                     fitting_work >= 1 ? fmt::format("-W up to {}, or fewer ranks", whole_bytes(fitting_work))

@@ -16,10 +16,10 @@ struct MemoryPlan {
   std::vector<std::string> notes;  // '#' lines of the table, if the size was reduced
 };
 
-/// Plans the largest size so that two buffers for each of `ranks` ranks, and `work_bytes`, fit into 90 % of
-/// `available_bytes`. `work_bytes` is the backend's own need for these ranks. A list of sizes (--sizes) is not
-/// reduced. `least_free_device` is Backend::least_free_device(), for messages.
-/// Throws EnvironmentError if the smallest size, or a listed size, does not fit.
+/// Reduces the largest size of the sweep until two buffers for each of `ranks` ranks, and `work_bytes`, fit into 90 %
+/// of `available_bytes`. `work_bytes` is the backend's own need for these ranks. `least_free_device` is
+/// Backend::least_free_device(), for messages. Throws EnvironmentError if the smallest size does not fit, or a size of
+/// the list --sizes.
 MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t available_bytes, std::size_t work_bytes,
                        const std::string& least_free_device = {});
 

@@ -63,7 +63,7 @@ bool allows_shared_gpus(const ProcessInfo& process) {
   });
 }
 
-/// Throws EnvironmentError if two ranks would use the same GPU, unless all processes allow shared GPUs.
+/// Throws EnvironmentError if two ranks would use the same GPU. Does nothing if all processes allow shared GPUs.
 void require_own_gpus(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
   if (std::ranges::all_of(processes, allows_shared_gpus)) return;
   std::map<std::pair<std::string, std::string>, int> owners;  // rank by (host, bus id)
@@ -113,7 +113,7 @@ bool has_same_limitation(const ProcessInfo& process, const UnsupportedType& type
 
 /// Warning for the host with the most ranks per processor. None if no host has more ranks than processors.
 std::optional<std::string> worst_oversubscription(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
-  struct HostLoad {
+  struct HostRanks {
     std::string name;
     int ranks = 0;
     std::set<int> processors;
@@ -121,9 +121,9 @@ std::optional<std::string> worst_oversubscription(const std::vector<ProcessInfo>
     /// Ranks per processor. 0 if the processors are unknown.
     double ranks_per_processor() const { return processors.empty() ? 0 : double(ranks) / double(processors.size()); }
   };
-  std::map<std::string, HostLoad> hosts;
+  std::map<std::string, HostRanks> hosts;  // by identity
   for (const ProcessInfo& process : processes) {
-    HostLoad& host = hosts[process.host_identity];
+    HostRanks& host = hosts[process.host_identity];
     host.name = process.host;
     host.ranks += ranks_per_process;
     host.processors.insert(process.processors.begin(), process.processors.end());

@@ -1,4 +1,5 @@
-// Injects faults: wraps a rank's team and collective, and changes results through the backend's own fill and compare.
+// Injects faults: wraps a rank's team and collective in faulty ones, and changes bytes of results. Results may be in
+// device memory, so the communicator reads them (`compare`) and writes them (`fill`).
 #include "run/rank_faults.hpp"
 
 #include <unistd.h>
@@ -67,10 +68,10 @@ std::span<std::byte> received_memory(const Communicator& communicator, const Ran
   return {recv + first * element_bytes, (end - first) * element_bytes};
 }
 
-/// Stream of one-byte elements that all have the same value.
+/// Data stream of one-byte elements that all have the same value.
 DataStream stream_of(std::byte value) { return {std::make_shared<const std::vector<std::byte>>(kTileElements, value)}; }
 
-/// Inverts the bits of `mask` in a byte. The byte may be in the memory of a device, so a comparison with 0 reads it.
+/// Inverts the bits of `mask` in a byte. Reads the byte by a comparison with 0, which reports the value if they differ.
 void invert_bits(Communicator& communicator, std::byte* byte, std::byte mask) {
   Mismatches differences_from_zero;
   communicator.compare(byte, stream_of(std::byte{0}), /*first=*/0, /*elements=*/1, /*index_base=*/0,

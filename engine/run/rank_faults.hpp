@@ -11,10 +11,10 @@
 
 namespace busbw {
 
-/// The rank's handle to `world`, which kills its process or hangs when it enters the phase of the fault.
+/// Wraps `world` in a team that kills the process, or hangs, when the rank enters the phase of the fault.
 std::unique_ptr<Team> make_faulty_team(Team& world, const Fault& fault);
 
-/// `collective` with a sleep before each operation. The collective must outlive the result.
+/// Wraps `collective` in one that sleeps before each operation. `collective` must outlive the result.
 std::unique_ptr<Collective> make_delayed_collective(const Collective& collective, std::uint64_t delay_us);
 
 /// Changes the rank's checked result, which begins at `recv`, if the fault is a flip or an overrun. Does nothing if the

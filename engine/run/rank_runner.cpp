@@ -104,7 +104,8 @@ class RankRun {
     communicator_.enter(phase);
   }
 
-  /// Fills both buffers before timing, so that times include no first access to memory, and no operation meets NaN.
+  /// Fills both buffers before timing, so that times include no first access to memory, and no operation reads NaN.
+  /// Does nothing if they have data of the configuration's type and operator already.
   void fill_buffers(const Configuration& configuration, ReductionValues& values) {
     const std::pair data_kind{configuration.dtype, configuration.redop};
     if (filled_for_ == data_kind) return;
@@ -116,7 +117,7 @@ class RankRun {
   }
 
   void fill_numbers(std::span<std::byte> memory, Dtype dtype, ReductionValues& values) {
-    communicator_.fill(memory.data(), values.contribution(communicator_.rank(), 0), 0,
+    communicator_.fill(memory.data(), values.contribution(communicator_.rank(), /*seed=*/0), /*first=*/0,
                        memory.size() / size_bytes(dtype));
   }
 
@@ -133,8 +134,9 @@ class RankRun {
     for (const Placement placement : plan_.placements) {
       PlacementReport& report = reports_by_placement[placement];
       report = sample_case(configuration, placement, shape, buffers);
-      check_placement({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0},
-                      buffers, values, placement, report.ranks);
+      check_placement(
+          {plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, /*seed=*/0}, buffers,
+          values, placement, report.ranks);
       // The check leaves patterns in the buffers, which must not be timed.
       fill_numbers(buffers.send_region(), configuration.dtype, values);
       fill_numbers(buffers.recv_region(placement), configuration.dtype, values);
@@ -143,9 +145,9 @@ class RankRun {
     CaseRows rows;
     for (const auto& [color, members] : groups_)
       rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, ranks_by_group_.at(color)},
-                              reports_of_group(members, reports_by_placement),
+                              take_reports_of_group(members, reports_by_placement),
                               exactness_for(configuration, values, members.size())));
-    reporter_->rows(rows);
+    reporter_->report_rows(rows);
   }
 
   /// Samples one placement: the collective alone, and if the plan has them, the balanced operation or the collective
@@ -167,7 +169,7 @@ class RankRun {
       series.push_back({sampled_case(*plan_.balanced, *balanced_buffers), report.compared});
     }
     if (neighbor_) {  // --with excludes --skew
-      neighbor_->prepare(++check_count_);
+      neighbor_->prepare(++last_seed_);
       series.push_back({sampled_case(collective(), buffers), report.compared, neighbor_});
     }
     report.stopped_by = sample_series(world_, communicator_, series, plan_.settings);
@@ -176,8 +178,8 @@ class RankRun {
   }
 
   /// Moves the reports of a group's ranks out of the reports of all ranks. Only on rank 0.
-  std::map<Placement, PlacementReport> reports_of_group(const std::vector<int>& members,
-                                                        std::map<Placement, PlacementReport>& reports_of_all) const {
+  std::map<Placement, PlacementReport> take_reports_of_group(
+      const std::vector<int>& members, std::map<Placement, PlacementReport>& reports_of_all) const {
     std::map<Placement, PlacementReport> reports_of_members;
     for (auto& [placement, all] : reports_of_all) {
       PlacementReport& report = reports_of_members[placement];
@@ -191,7 +193,8 @@ class RankRun {
     return reports_of_members;
   }
 
-  /// Exactness of the check (ReductionValues) in a group of `ranks` ranks. Groups may have different sizes.
+  /// Exactness of the check in a group of `ranks` ranks. `values` belong to this rank's group, and other groups may
+  /// have other sizes.
   std::string exactness_for(const Configuration& configuration, const ReductionValues& values,
                             std::size_t ranks) const {
     if (static_cast<int>(ranks) == communicator_.size()) return values.exactness();
@@ -207,12 +210,12 @@ class RankRun {
     Checker checker(communicator_, buffers, values, world_.rank());
     for (int iteration = 0; iteration < plan_.settings.check_iterations; ++iteration) {
       enter(Phase::check);
-      rank_case.seed = ++check_count_;
+      rank_case.seed = ++last_seed_;
       checker.prepare(rank_case, placement);
       world_.barrier();
       if (neighbor_) neighbor_->start();
       world_.issued().next(buffers.region_bytes());
-      run_operation(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
+      run_operation(buffers.call(placement, /*iteration=*/0, rank_case.dtype, rank_case.redop, rank_case.root));
       if (fault_) corrupt_result(*fault_, communicator_, rank_case, buffers.recv_data(placement));
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
       if (neighbor_) {
@@ -221,7 +224,7 @@ class RankRun {
       }
       world_.barrier();
       checker.verify_untouched(rank_case, placement, check_result);
-      // A put of a peer's next operation must not change buffers that this rank still compares.
+      // With -H, a peer's next operation writes into this rank's buffers, so all ranks must first finish comparing.
       if (plan_.settings.rma_contexts > 0) world_.barrier();
       auto results = gather_values(world_, check_result);
       bool all_correct = true;
@@ -253,14 +256,14 @@ class RankRun {
   Team& world_;
   Communicator& communicator_;
   Neighbor* neighbor_;
-  Reporter* reporter_;  // null unless rank 0 belongs to this process
+  Reporter* reporter_;  // only rank 0 uses it; may be null on other ranks
   std::map<int, std::vector<int>> groups_;  // ranks of the job by color of their group
-  std::map<int, std::vector<RankInfo>> ranks_by_group_;  // by color; empty unless rank 0
+  std::map<int, std::vector<RankInfo>> ranks_by_group_;  // by color; on ranks other than 0, empty
   const std::optional<Fault> fault_;
   std::unique_ptr<Collective> delayed_collective_;
   int ranks_of_largest_group_ = 0;
   std::optional<std::pair<Dtype, Redop>> filled_for_;  // type and operator of the data in the buffers
-  std::uint64_t check_count_ = 0;                      // seed of the last check, the same on all ranks
+  std::uint64_t last_seed_ = 0;                        // of the data of checks, the same on all ranks
 };
 
 /// Measures the program of the plan. Rank 0 reports one row for each cycle.
@@ -278,7 +281,7 @@ void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communic
   hooks.report = [&](int cycle, StopReason stopped_by, std::vector<RankReport> reports) {
     const CaseLabel label{plan.sweep.configurations.front(), plan.sweep.sizes_bytes.front(), /*group=*/0, cycle, ranks};
     const std::map<Placement, PlacementReport> placements{{Placement::out_of_place, {std::move(reports), stopped_by}}};
-    reporter->rows({make_row(plan, label, placements, step_exactness(*plan.replay))});
+    reporter->report_rows({make_row(plan, label, placements, step_exactness(*plan.replay))});
   };
   run_replay(*plan.replay, plan.settings, backend, world, communicator, hooks);
 }
@@ -295,7 +298,7 @@ void measure_comm_ops(const RunPlan& plan, Backend& backend, Team& world, const 
     if (fault && fault->kind == Fault::Kind::flip) flip_bit(*fault, result);
   };
   hooks.report = [&](const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls) {
-    reporter->rows(make_call_rows(comm_case, calls, backend, ranks));
+    reporter->report_rows(make_call_rows(comm_case, calls, backend, ranks));
   };
   run_comm_ops(*plan.comm_ops, plan.settings, backend, world, hooks);
 }
@@ -331,7 +334,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   }
   const int process = world.rank() / plan.ranks_per_process();
   const int color = plan.split.color(process);
-  // Flows have no groups. Their ranks connect in serve_flows, so a rank may be lost before.
+  // A run of flows has no groups. Its ranks connect later, in serve_flows, so that a rank may be lost before.
   if (!plan.flow_service) membership.group = world.split(color);
   membership.communicator = backend.connect(world, membership.group ? *membership.group : world);
   Communicator& communicator = *membership.communicator;
@@ -353,7 +356,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
     RankRun(plan, world, communicator, membership.neighbor.get(), reporter, ranks).run_sweep();
   if (plan.settings.report_memory) {
     auto memory = gather_values(world, communicator.memory().value_or(MemoryUse{}));
-    if (world.rank() == 0) reporter->memory(std::move(memory));
+    if (world.rank() == 0) reporter->set_memory(std::move(memory));
   }
 }
 

@@ -8,9 +8,9 @@
 
 namespace busbw {
 
-/// Runs the plan as `rank` of the job. Rank 0 passes its rows to `reporter`, which is null in other processes. Throws
-/// JobAborted if another rank failed, and any exception that this rank's own failure causes. It reports such a failure
-/// to the job before it releases its communicator, because the release may make other ranks fail.
+/// Runs the plan as `rank` of the job. Rank 0 passes its rows to `reporter`, which may be null for other ranks. Throws
+/// JobAborted if another rank failed, and any exception of this rank. Reports that exception to the job first, and then
+/// releases the communicator, because the release may make other ranks fail.
 void run_rank(const RunPlan& plan, Backend& backend, Job& job, int rank, Reporter* reporter);
 
 }  // namespace busbw

@@ -27,7 +27,7 @@ const char* reason_text(ExitCode exit) {
   return "unknown";
 }
 
-/// One note for each library that ranks measure. Paths may differ between hosts.
+/// Returns a note for each distinct library of the ranks. Paths may differ between hosts.
 std::vector<std::string> library_notes(const std::vector<RankInfo>& ranks) {
   std::vector<std::string> notes;
   for (const RankInfo& rank : ranks) {
@@ -49,7 +49,7 @@ void Reporter::begin(const std::vector<RankInfo>& ranks,
   for (const auto& sink : sinks_) sink->begin(info_);
 }
 
-void Reporter::rows(const CaseRows& rows) {
+void Reporter::report_rows(const CaseRows& rows) {
   for (const Row& row : rows) {
     ++row_count_;
     if (row.out_of_place) add_to_totals(*row.out_of_place);

@@ -12,7 +12,7 @@
 
 namespace busbw {
 
-/// Reporter of a run. Order of calls: add() for each sink, begin(), rows() for each case, finish() once.
+/// Reporter of a run. Order of calls: add() for each sink, begin(), report_rows() for each case, finish() once.
 class Reporter {
  public:
   /// `min_busbw_bytes_per_s` is NCCL_TESTS_MIN_BW: a run below 0.9 times this average busbw fails. Empty: no minimum.
@@ -23,8 +23,8 @@ class Reporter {
   /// Begins all sinks. `facts` come from the backend, which knows them after the ranks are connected.
   void begin(const std::vector<RankInfo>& ranks, const std::vector<std::pair<std::string, std::string>>& facts);
   /// Passes the rows of one case to the sinks and adds them to the totals.
-  void rows(const CaseRows& rows);
-  void memory(std::vector<MemoryUse> memory) { memory_ = std::move(memory); }
+  void report_rows(const CaseRows& rows);
+  void set_memory(std::vector<MemoryUse> memory) { memory_ = std::move(memory); }
   /// Ends the sinks and returns the exit code. `failure` is the reason for an early end; empty if all cases were
   /// measured. Prints errors of sinks, and the reason for a nonzero exit code of a complete run, on stderr.
   int finish(const std::optional<Failure>& failure);

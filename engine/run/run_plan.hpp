@@ -37,7 +37,7 @@ struct RunPlan {
   std::optional<CommOpsSettings> comm_ops = {};  // if the job measures the life of communicators instead of the sweep
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
-  /// Offset of the neighbor's part in each buffer: a multiple of 4 KiB behind the measured operation's.
+  /// Offset of the neighbor's part in each buffer: the end of the measured operation's part, rounded up to 4 KiB.
   std::size_t neighbor_offset() const {
     constexpr std::size_t kAlignBytes = 4096;
     return (measured_part_bytes() + kAlignBytes - 1) / kAlignBytes * kAlignBytes;

@@ -36,7 +36,7 @@ constexpr double kMaxFlowLimitS = 30;
 /// The sender may need another 1.5 times the limit. Both must happen within -T: (1.5 + 1.5) x 0.3 = 0.9.
 constexpr double kFlowLimitShare = 0.3;
 
-/// True if each call returns only when its operation is done. The host clock can then time the operation.
+/// True if each call returns only when its operation is done, as it does on backends that the host clock times.
 bool calls_block(const BackendTraits& traits) { return traits.clock == BackendTraits::Clock::host; }
 
 std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
@@ -211,7 +211,7 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
   plan.neighbor = options.neighbor;
   if (!settings.skew.empty())
     plan.balanced =
-        make_collective(options.collective, {.alltoallv = {.pattern = DistanceSpread{.spread = 0}}});  // even
+        make_collective(options.collective, {.alltoallv = {.pattern = DistanceSpread{.spread = 0}}});  // even counts
   plan.replay = options.replay;
   if (options.serves_flows())
     plan.flow_service = {options.requests_descriptor, options.stdout_descriptor,
@@ -246,7 +246,7 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
     if (records) records->discard();
     throw;
   }
-  // Records come first, so that the records get a row even if a reader then closes stdout.
+  // The sinks get each row in this order. Records are first, so that they get a row even if a reader has closed stdout.
   if (records) reporter.add(std::move(records));
   if (json) reporter.add(std::move(json));
   reporter.add(std::move(text));

@@ -11,8 +11,8 @@
 namespace busbw {
 namespace {
 
-// A clock moved if its values before and after differ by more than this fraction of the larger one and by more than
-// this frequency.
+// A clock moved if its values before and after the measurement differ by more than both of these: a fraction of the
+// larger value, and a frequency.
 constexpr double kMinClockChangeShare = 0.05;
 constexpr double kMinClockChangeHz = 60e6;
 

@@ -8,7 +8,7 @@
 
 namespace busbw {
 
-/// Returns the warnings about a measurement, which is complete except for its warnings. `ranks` are those of the group.
+/// Returns the warnings about `measurement`, in which only the warnings may be missing. `ranks`: those of the group.
 std::vector<std::string> measurement_warnings(const RunSettings& settings, const Measurement& measurement,
                                               const std::vector<RankInfo>& ranks);
 

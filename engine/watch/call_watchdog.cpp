@@ -1,4 +1,5 @@
-// Watches a call that may never return from a second thread, which ends the process after the time limit or a signal.
+// The second thread of a watched call. It ends the process if the call has not returned when the limit passes or a
+// signal arrives.
 #include "watch/call_watchdog.hpp"
 
 #include <fmt/format.h>
@@ -54,8 +55,8 @@ CallWatchdog::Guard::~Guard() {
 
 void CallWatchdog::watch(const std::string& activity, int call_returned) const {
   const double start_s = monotonic_s();
-  pollfd answer{call_returned, POLLIN, 0};
-  while (poll(&answer, 1, kPollMs) <= 0) {
+  pollfd entry{call_returned, POLLIN, 0};
+  while (poll(&entry, 1, kPollMs) <= 0) {
     if (const auto failure = detect_failure(monotonic_s() - start_s, limit_s_, activity)) {
       on_failure_(*failure);
       _exit(static_cast<int>(failure->exit));

@@ -11,12 +11,13 @@
 
 namespace busbw {
 
-/// Makes calls with a time limit. A second thread ends the process after `limit_s`, or when a signal such as Ctrl-C is
-/// pending, which SignalMask (common/os/signal_mask.hpp) holds back. The calling thread cannot do this, because a
-/// driver call may never return. Use this class only while nothing is measured and no output is open.
+/// Makes calls with a time limit. If a call takes longer than `limit_s`, a second thread ends the process with exit
+/// code rank_lost. It also ends the process, with the signal's code, on a signal that a SignalMask blocks, such as
+/// Ctrl-C. Use this class only while nothing is measured and no output is open, because the process ends at once.
 class CallWatchdog {
  public:
-  /// `on_failure` runs in the second thread just before the process ends. It may end the process itself.
+  /// `on_failure` runs in the second thread just before the process ends. It may also end the process itself, with
+  /// another exit code.
   CallWatchdog(double limit_s, std::function<void(const Failure&)> on_failure)
       : limit_s_(limit_s), on_failure_(std::move(on_failure)) {}
 

@@ -1,6 +1,6 @@
-// The calling thread watches the job: every tick, it handles signals, checks progress and reaps children. Ranks run in
-// other threads or processes. After an abort, ranks have a grace period. Then threads are abandoned, and children are
-// killed.
+// The calling thread watches the job: every tick, it handles signals, checks progress and reaps ended children. Ranks
+// run in other threads or processes. After an abort, ranks have a grace period to end by themselves. Then threads are
+// abandoned (the process ends without them), and children are killed.
 #include "watch/job_runner.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ namespace busbw {
 namespace {
 
 constexpr double kDiagnosisLimitS = 8.0;  // for process 0 to diagnose the ranks
-constexpr double kGraceS = 2.0;        // for ranks to end by themselves after an abort
+constexpr double kGraceS = 2.0;           // for ranks to end by themselves after an abort
 
 /// Threads of the ranks of one process.
 class RankThreads {
@@ -94,7 +94,7 @@ class AbortGracePeriod {
   std::optional<double> start_s_;
 };
 
-/// Diagnoses the ranks once, after a rank was lost or the job stalled. Aborts a stalled job, unless it can continue
+/// Diagnoses the ranks once, after a rank was lost or the job stalled. Aborts a stalled job if it cannot continue
 /// without the ranks that hang. Detects stalls only if this process sees all ranks.
 class JobMonitor {
  public:
@@ -109,7 +109,11 @@ class JobMonitor {
     }
     if (!job_.watches_all_ranks()) return;
     if (const auto stall = watchdog_.check_progress(monotonic_s())) {
-      if (job_.lose_ranks(stall->ranks, stall->message)) return watchdog_.restart(monotonic_s());
+      const bool continues_without = job_.lose_ranks(stall->ranks, stall->message);
+      if (continues_without) {
+        watchdog_.restart(monotonic_s());
+        return;
+      }
       diagnose();  // before the abort, while the ranks still hang
       job_.abort(ExitCode::rank_lost, stall->message);
       stall_message_ = stall->message;
@@ -122,7 +126,8 @@ class JobMonitor {
     if (failure && failure->exit == ExitCode::rank_lost) {
       if (!has_diagnosed_) diagnose();  // the ranks may end before check() sees that a rank was lost
       failure->details = details_;
-      // Another failure may have been recorded first. A long message is recorded in part, so compare the beginning.
+      // After a stall, the job's failure is still another one if that came first. The job may cut a long message, so
+      // compare the beginning.
       failure->timed_out = !stall_message_.empty() && stall_message_.starts_with(failure->message);
     }
     return failure;
@@ -196,7 +201,7 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobSettings& setti
   JobMonitor job_monitor(job, settings, callbacks);
   AbortGracePeriod grace;
   while (threads.is_running() && !grace.is_over(job)) {
-    // The parent handles a second signal.
+    // After a second signal, the parent ends, and the kernel kills this process (PR_SET_PDEATHSIG).
     if (const auto interrupt = wait_for_interrupt(kTickMs)) job.abort(interrupt->exit(), interrupt->what());
     if (process == 0) job_monitor.check();
   }
@@ -258,9 +263,9 @@ class ChildProcesses {
       if (pids_[process] != 0) kill(pids_[process], signal);
   }
 
-  /// Waits until all processes have ended, at most until `deadline_s` of monotonic_s.
-  void wait_until(double deadline_s) {
-    for (reap(); is_running() && monotonic_s() < deadline_s; reap()) wait_for_interrupt(kTickMs);
+  /// Waits until all processes have ended, but not beyond `deadline_s` on the clock of monotonic_s.
+  void wait_until(double deadline_s, SignalMonitor& signal_monitor) {
+    for (reap(); is_running() && monotonic_s() < deadline_s; reap()) signal_monitor.wait();
   }
 
  private:
@@ -283,12 +288,12 @@ class ChildProcesses {
   int process0_exit_code_ = static_cast<int>(ExitCode::rank_lost);
 };
 
-/// Kills the children that do not end after an abort. Children have their own grace period, and process 0 may then
-/// still diagnose the ranks and finish the output. So process 0 is killed last.
-void kill_children(ChildProcesses& children) {
-  children.wait_until(monotonic_s() + kGraceS);
+/// Kills the children that do not end after an abort. Process 0 is killed last, because it may diagnose the ranks and
+/// finish the output after its own grace period.
+void kill_children(ChildProcesses& children, SignalMonitor& signal_monitor) {
+  children.wait_until(monotonic_s() + kGraceS, signal_monitor);
   children.send_from(/*first=*/1, SIGKILL);
-  children.wait_until(monotonic_s() + kDiagnosisLimitS);
+  children.wait_until(monotonic_s() + kDiagnosisLimitS, signal_monitor);
   children.send_from(/*first=*/0, SIGKILL);
 }
 
@@ -296,22 +301,22 @@ void kill_children(ChildProcesses& children) {
 JobResult run_in_processes(LocalJob& job, const JobSettings& settings, const JobCallbacks& callbacks) {
   ChildProcesses children(job, settings, callbacks);
   SignalMonitor signal_monitor(job);
-  // Process 0 watches and diagnoses the ranks itself. This watchdog is for the case that process 0 hangs or is stopped.
+  // Process 0 detects stalls first (JobMonitor). This watchdog acts if process 0 itself hangs or is stopped.
   Watchdog watchdog(job, settings.limit_s, monotonic_s());
   AbortGracePeriod grace;
   bool has_continued = false;
   bool has_killed = false;
   for (children.reap(); children.is_running(); children.reap()) {
     signal_monitor.wait();
-    const double delay_s = children.is_process0_stopped() ? 0 : kDiagnosisLimitS;
-    if (const auto stall = watchdog.check_progress(monotonic_s(), delay_s))
+    const double time_for_process0_s = children.is_process0_stopped() ? 0 : kDiagnosisLimitS;
+    if (const auto stall = watchdog.check_progress(monotonic_s(), time_for_process0_s))
       job.abort(ExitCode::rank_lost, stall->message);
     if (job.aborted() && !has_continued) {
       children.send_from(/*first=*/0, SIGCONT);  // a stopped process would not see the abort
       has_continued = true;
     }
     if (grace.is_over(job) && !has_killed) {
-      kill_children(children);
+      kill_children(children, signal_monitor);
       has_killed = true;
     }
   }
@@ -327,7 +332,7 @@ void report_failure(Job& job, int rank) {
     throw;
   } catch (const JobAborted&) {
   } catch (const EnvironmentError& error) {
-    // The environment of this process failed, such as its GPU. Others may continue.
+    // The environment of this process failed, such as its GPU. Other processes may continue without it.
     if (!job.withdraw(fmt::format("failed in phase {}: {}", name(job.progress(rank).phase), error.what())))
       job.abort(error.exit(), job.with_rank_name(rank, error.what()));
   } catch (const Error& error) {

@@ -30,7 +30,8 @@ struct JobCallbacks {
   std::function<std::vector<std::string>()> diagnose = [] { return std::vector<std::string>(); };
 };
 
-/// Reports the current exception as the job's failure. Call from a catch block; the first failure is kept.
+/// Aborts the job with the current exception as the failure of `rank`, or withdraws this process if the job continues
+/// without it. Call from a catch block. The job keeps its first failure.
 void report_failure(Job& job, int rank);
 
 struct JobResult {
@@ -39,10 +40,10 @@ struct JobResult {
   bool abandoned = false;  // a rank did not end after an abort, so the process must end without joining its threads
 };
 
-/// Runs all ranks. Returns when each has ended or was abandoned.
+/// Runs all ranks of the job. Returns when each rank has ended or was abandoned.
 JobResult run_job(LocalJob& job, const JobSettings& settings, const JobCallbacks& callbacks);
-/// Runs this process's ranks, from `first_rank` on, of a job with separately started processes. `finish` returns the
-/// exit code of its own process.
+/// In a job with separately started processes, runs the ranks of this process: `settings.ranks_per_process` ranks from
+/// `first_rank` on. The exit code of the result is that of this process.
 JobResult run_process_of_job(Job& job, int first_rank, const JobSettings& settings, const JobCallbacks& callbacks);
 
 }  // namespace busbw

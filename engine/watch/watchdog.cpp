@@ -1,4 +1,4 @@
-// Detects that no rank makes progress, and writes a message about the ranks that the others wait for.
+// Detects that no rank makes progress, and names the ranks that the others wait for in a message.
 #include "watch/watchdog.hpp"
 
 #include <fmt/format.h>
@@ -22,10 +22,11 @@ std::string ranks_text(const Job& job, const std::vector<int>& ranks) {
   return text;
 }
 
-/// Returns the ranks that other ranks may wait for: all except lost ranks without which the job continues.
+/// Returns the ranks that other ranks may wait for, in ascending order. In a job that continues without its lost ranks,
+/// these are the living ranks. In a failed job, they are all ranks: the others may have waited for a lost rank.
 std::vector<int> awaited_ranks(const Job& job) {
   std::map<int, Loss> lost_ranks;
-  if (!job.failure()) lost_ranks = job.lost_ranks();  // in a failed job, the others may have waited for a lost rank
+  if (!job.failure()) lost_ranks = job.lost_ranks();
   std::vector<int> ranks;
   for (int rank = 0; rank < job.ranks(); ++rank)
     if (rank == 0 || !lost_ranks.contains(rank)) ranks.push_back(rank);  // no job continues without rank 0
@@ -41,8 +42,8 @@ std::string last_operations_text(const Job& job, const std::string& collective) 
     const RankProgress progress = job.progress(rank);
     ranks_by_operation[{progress.operations, progress.operation_bytes}].push_back(rank);
   }
-  const std::uint64_t max_number = ranks_by_operation.begin()->first.first;
-  if (max_number == 0) return {};  // no rank has issued an operation
+  const auto& [latest_operation, latest_ranks] = *ranks_by_operation.begin();
+  if (latest_operation.first == 0) return {};  // no rank has issued an operation
   std::string text;
   std::size_t listed = 0;
   for (const auto& [operation, ranks] : ranks_by_operation) {
@@ -58,7 +59,7 @@ std::string last_operations_text(const Job& job, const std::string& collective) 
   return text;
 }
 
-std::optional<Stall> Watchdog::check_progress(double now_s, double delay_s) {
+std::optional<Stall> Watchdog::check_progress(double now_s, double extra_s) {
   std::vector<std::uint64_t> steps;
   steps.reserve(job_.ranks());
   for (int rank = 0; rank < job_.ranks(); ++rank) steps.push_back(job_.progress(rank).steps);
@@ -67,16 +68,17 @@ std::optional<Stall> Watchdog::check_progress(double now_s, double delay_s) {
     last_change_s_ = now_s;
     return std::nullopt;
   }
-  if (now_s - last_change_s_ < limit_s_ + delay_s) return std::nullopt;
+  if (now_s - last_change_s_ < limit_s_ + extra_s) return std::nullopt;
   return describe_stall();
 }
 
 Stall Watchdog::describe_stall() const {
   const std::vector<int> ranks = awaited_ranks(job_);
-  // Look for stopped ranks first: a rank that is stopped within an operation has as many steps as the ranks that wait
-  // for it, so steps do not identify it.
+  // Look for stopped ranks first: the counts of steps do not show a rank that is stopped within an operation, because
+  // the ranks that wait in this operation have the same count.
   std::vector<int> stopped_ranks = job_.stopped_ranks();
-  std::erase_if(stopped_ranks, [&](int rank) { return !std::ranges::binary_search(ranks, rank); });
+  const auto is_awaited = [&](int rank) { return std::ranges::binary_search(ranks, rank); };
+  std::erase_if(stopped_ranks, [&](int rank) { return !is_awaited(rank); });
   if (!stopped_ranks.empty())
     return {fmt::format("no rank made progress for {:g} s: {} {} stopped or silent in phase {}, the others wait; "
                         "continue the process (kill -CONT), or check its host",

@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-/// Limit without the flag -T, in seconds.
+/// Time limit in seconds if the user does not set the flag -T.
 inline constexpr double kDefaultLimitS = 600;
 
 /// No rank of a job makes progress.
@@ -24,9 +24,9 @@ class Watchdog {
   /// `limit_s`: maximum time without progress on any rank, starting at `now_s`.
   Watchdog(const Job& job, double limit_s, double now_s) : job_(job), limit_s_(limit_s), last_change_s_(now_s) {}
 
-  /// Checks the progress of all ranks. Returns the stall if no rank made a step within the limit and `delay_s` more. In
-  /// this delay, another watchdog may act first.
-  std::optional<Stall> check_progress(double now_s, double delay_s = 0);
+  /// Checks the progress of all ranks. Returns the stall if no rank made a step for the limit plus `extra_s`, a time in
+  /// which another watchdog with the same limit may act first.
+  std::optional<Stall> check_progress(double now_s, double extra_s = 0);
   /// Starts the limit again at `now_s`, because the job continues without the ranks that the others waited for.
   void restart(double now_s) { last_change_s_ = now_s; }
 

@@ -1,4 +1,4 @@
-// Proves to both sides of a connection that the other one knows the job's token, without sending the token.
+// Proves to each side of a connection that the other side knows the job's token, without sending the token.
 #include "rendezvous/channel/handshake.hpp"
 
 #include <algorithm>
@@ -45,6 +45,19 @@ struct CheckedFrame {
   bool is_proved;                   // the sender knows the token
 };
 
+/// Returns the result of a handshake in which the server answered the hello with a frame other than a challenge. A
+/// hello with another version is the only valid frame.
+ClientHandshake::HandshakeResult result_without_challenge(FrameKind kind, std::span<const std::byte> body) {
+  if (kind != FrameKind::hello) return {};
+  try {
+    const char version = version_of_hello(body);
+    if (version == kWireVersion) return {};  // a server of our own version never answers with a hello
+    return {.kind = ClientHandshake::HandshakeResult::Kind::other_version, .version = version};
+  } catch (const BrokenMessage&) {
+    return {};
+  }
+}
+
 /// Checks the proof at the beginning of a frame. Throws BrokenMessage if the frame is too short for a proof.
 CheckedFrame check_proof(const std::string& token, const Nonces& nonces, FrameKind kind,
                          std::span<const std::byte> frame) {
@@ -77,26 +90,13 @@ Bytes ClientHandshake::greeting(std::span<const std::byte> challenge, const Clie
 }
 
 ClientHandshake::HandshakeResult ClientHandshake::result_of(FrameKind kind, std::span<const std::byte> body) const {
-  HandshakeResult result;
-  if (!has_sent_greeting_) {  // the server can answer a hello only with a challenge or with its own version
-    if (kind != FrameKind::hello) return result;
-    try {
-      result.version = version_of_hello(body);
-    } catch (const BrokenMessage&) {
-      return result;
-    }
-    // A server of our own version never answers with a hello, so such a hello stays `not_authenticated`.
-    if (result.version != kWireVersion) result.kind = HandshakeResult::Kind::other_version;
-    return result;
-  }
-  if (kind != FrameKind::welcome && kind != FrameKind::refused) return result;
-  if (body.empty()) {
-    if (kind == FrameKind::refused) result.kind = HandshakeResult::Kind::other_token;
-    return result;
-  }
+  if (!has_sent_greeting_) return result_without_challenge(kind, body);
+  if (kind != FrameKind::welcome && kind != FrameKind::refused) return {};
+  const bool is_greeting_rejected = kind == FrameKind::refused && body.empty();
+  if (is_greeting_rejected) return {.kind = HandshakeResult::Kind::other_token};
   try {
     const CheckedFrame frame = check_proof(token_, nonces_, kind, body);
-    if (!frame.is_proved) return result;
+    if (!frame.is_proved) return {};
     MessageReader reader(frame.body);
     if (kind == FrameKind::welcome) return {.kind = HandshakeResult::Kind::welcome, .host = reader.take_text()};
     return {.kind = HandshakeResult::Kind::refused, .failure = unpack_failure(reader)};
@@ -134,8 +134,8 @@ ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const s
                                                     const std::function<void()>& on_tick) {
   ClientHandshake handshake(token);
   channel.send(FrameKind::hello, handshake.hello());
-  // After a greeting, the server may count this client as joined, and would report its process as lost if the client
-  // gave up. So the client then waits for the whole limit.
+  // After the greeting, the server may count this process as joined, and would report it as lost if the client gave up.
+  // So from then on, the client waits for the whole limit.
   bool has_sent_greeting = false;
   const auto max_wait_ticks = [&] {
     return has_sent_greeting ? limit_ticks : std::min(kChallengeLimitTicks, limit_ticks);

@@ -14,12 +14,12 @@ namespace busbw {
 
 inline constexpr char kWireVersion = '4';
 
-/// First byte of a frame's body.
+/// First byte of a frame's body. Each comment names the sender and the content after this byte.
 enum class FrameKind : std::uint8_t {
   hello,      // client: version, nonce; server, to a client of another version: its own version
   challenge,  // server: nonce
   greeting,   // client: proof, ClientInfo
-  welcome,    // server: proof, host of process 0
+  welcome,    // server: proof, host of process 0 (empty from a rank)
   refused,    // server: proof, exit code and message; or empty, if the greeting's proof was wrong
   request,    // client: StoreRequest
   reply,      // server: request number, kind and value of a StoreReply
@@ -33,7 +33,7 @@ enum class FrameKind : std::uint8_t {
 
 /// Bound for frames: a value of StoreState::kMaxValueBytes, with its key and the other fields.
 inline constexpr std::size_t kMaxFrameBytes = (std::size_t{1} << 20) + 4096;
-/// Bound for frames of clients that are not authenticated. It limits the memory that such clients can use.
+/// Bound for frames of clients that are not authenticated, so that they cannot use much memory.
 inline constexpr std::size_t kMaxGreetingBytes = 1024;
 /// Size of the length before each frame, in bytes.
 inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
@@ -115,6 +115,7 @@ class FrameReader {
         return unread.subspan(kLengthBytes, length);
       }
     }
+    // The next frame is incomplete. Remove the returned frames before it.
     bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(read_bytes_));
     read_bytes_ = 0;
     return std::nullopt;

@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view kPmi1 = "PMI-1";
 constexpr std::uint64_t kMaxDescriptor = 1'000'000;  // bound of PMI_FD, so that it fits into an int
 constexpr std::size_t kMaxLineBytes = 65536;
-/// Longest value if the daemon does not state its maximum. MPICH's maximum is 1024.
+/// Used as the maximum length of a value if the daemon states no maximum or a smaller one. MPICH's maximum is 1024.
 constexpr std::size_t kMinValueBytes = 64;
 /// The daemon's maximum includes a terminating zero byte.
 constexpr std::size_t kTerminatorBytes = 1;
@@ -33,7 +33,7 @@ constexpr const char* kPartCountKey = "busbw-parts";
 
 std::string part_key(std::size_t part) { return fmt::format("busbw-part-{}", part); }
 
-/// Words "key=value" of one line.
+/// Words "key=value" of one line: "cmd=get_result rc=0 value=3" has the keys cmd, rc and value.
 using Reply = std::map<std::string, std::string, std::less<>>;
 
 Reply parse_reply(std::string_view line) {
@@ -121,7 +121,7 @@ class Pmi1Connection {
   std::uint64_t waited_ticks_ = 0;
 };
 
-/// Returns the longest value that the daemon accepts, in bytes.
+/// Returns the maximum length of a value that the daemon accepts, in bytes.
 std::size_t max_value_bytes(const Reply& maxima) {
   const auto stated = maxima.find("vallen_max");
   const auto bytes = stated == maxima.end() ? std::nullopt : parse_digits(stated->second);

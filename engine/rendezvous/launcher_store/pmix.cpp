@@ -36,8 +36,8 @@ std::string library_loaded_by(long pid) {
   return {};
 }
 
-/// Returns files that may be the launcher's library, the best first. Versions of daemon and library must not differ by
-/// much, so the library of the daemon precedes the system's.
+/// Returns files that may be the launcher's library, in the order to try. The library that a daemon has loaded precedes
+/// the system's, because the versions of daemon and library must not differ by much.
 std::vector<std::string> candidate_libraries() {
   if (auto chosen = nonempty_variable(process_environment, kLibraryVariable)) return {*std::move(chosen)};
   std::vector<std::string> candidates;
@@ -134,7 +134,7 @@ class PmixClient {
     require(functions_.Commit(), "PMIx_Commit");
   }
 
-  /// Waits for all processes, and distributes what was published.
+  /// Waits for all processes, and distributes their published texts.
   void wait_for_all() {
     pmix::Info collect;
     std::strcpy(collect.key, pmix::kCollectData);

@@ -14,9 +14,9 @@ struct StoreWait {
   std::function<void()> on_tick;  // called at least ten times a second; an exception ends the wait
 };
 
-/// Returns the `text` of process 0 in every process. Every process of the job must call this function, once. The calls
-/// return when all processes have called. `text` is one word of letters and digits, and is ignored except in process 0.
-/// Throws EnvironmentError if the store is not available, and Error with ExitCode::rank_lost after the limit.
+/// Returns the `text` of process 0 in every process. Every process of the job must call this function once, and the
+/// calls return when all processes have called it. `text` is one word of letters and digits; only that of process 0 is
+/// used. Throws EnvironmentError if the store is not available, and Error with ExitCode::rank_lost after the limit.
 std::string share_text(LauncherStore store, int process, const std::string& text, const StoreWait& wait);
 
 }  // namespace busbw

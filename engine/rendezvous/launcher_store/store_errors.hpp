@@ -17,7 +17,7 @@ inline EnvironmentError unusable_store_error(std::string_view protocol, std::str
                   protocol, problem));
 }
 
-/// Error for processes that did not join, or a launcher that does not answer, within the limit.
+/// Error for a wait that exceeded the limit. The usual cause is that not all processes have joined.
 inline Error store_timeout_error(std::string_view protocol, int limit_ticks) {
   return Error(
       ExitCode::rank_lost,

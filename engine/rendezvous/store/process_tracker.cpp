@@ -1,4 +1,4 @@
-// States of the processes, messages about their ends, and the decision which end is a failure. Several threads of
+// States of the processes and messages about their ends. Decides which end is a failure of the job. Several threads of
 // process 0 use the tracker. So every public function locks the mutex, and the private functions need a locked mutex.
 #include "rendezvous/store/process_tracker.hpp"
 
@@ -36,7 +36,7 @@ std::vector<int> ProcessTracker::missing_processes() const {
   const std::scoped_lock lock(mutex_);
   std::vector<int> numbers;
   for (std::size_t i = 0; i < processes_.size(); ++i)
-    if (processes_[i].state == Process::State::absent) numbers.push_back(static_cast<int>(i));
+    if (processes_[i].state == Process::State::missing) numbers.push_back(static_cast<int>(i));
   return numbers;
 }
 
@@ -73,11 +73,11 @@ void ProcessTracker::tolerate_losses(bool is_tolerated) {
   tolerates_losses_ = is_tolerated;
 }
 
-void ProcessTracker::lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event) {
+void ProcessTracker::lose_missing_processes(const std::vector<std::string>& hosts, const std::string& event) {
   const std::scoped_lock lock(mutex_);
-  for (const auto& [process, host] : hosts_of_absent(hosts)) process_at(process).host = host;
+  for (const auto& [process, host] : hosts_of_missing(hosts)) process_at(process).host = host;
   for (std::size_t i = 0; i < processes_.size(); ++i)
-    if (processes_[i].state == Process::State::absent) mark_lost(static_cast<int>(i), event);
+    if (processes_[i].state == Process::State::missing) mark_lost(static_cast<int>(i), event);
 }
 
 bool ProcessTracker::lose_processes(const std::set<int>& processes, const std::string& event) {
@@ -85,7 +85,7 @@ bool ProcessTracker::lose_processes(const std::set<int>& processes, const std::s
   if (!tolerates_losses_ || processes.empty() || processes.contains(0)) return false;
   bool has_lost = false;
   for (const int process : processes) {
-    // A process that is absent, has left or is already lost does not hang.
+    // A process that is missing, has left or is already lost does not hang.
     if (process_at(process).state != Process::State::joined) continue;
     mark_lost(process, event);
     has_lost = true;
@@ -93,38 +93,39 @@ bool ProcessTracker::lose_processes(const std::set<int>& processes, const std::s
   return has_lost;
 }
 
-/// Returns the host of each absent process. Empty if the host of any absent process is uncertain. An absent host is a
-/// host without a joined process. The hosts are certain if all these conditions are met:
+/// Returns the host of each missing process. Empty if the host of any missing process is uncertain. A missing host is a
+/// host without a joined process. Example: with `hosts` {a, b}, 4 processes, and 0 and 1 joined on a, the processes 2
+/// and 3 are on b. The hosts are certain if all these conditions are met:
 ///
 /// - the names in `hosts` differ, and the hosts of all joined processes are among the names;
 /// - the processes are divided equally among the hosts;
-/// - every absent process is on an absent host;
-/// - only one host is absent, or the joined processes are on their hosts in the order of `hosts`.
-std::map<int, std::string> ProcessTracker::hosts_of_absent(std::vector<std::string> hosts) const {
+/// - every missing process is on a missing host;
+/// - only one host is missing, or the joined processes are on their hosts in the order of `hosts`.
+std::map<int, std::string> ProcessTracker::hosts_of_missing(std::vector<std::string> hosts) const {
   for (std::string& host : hosts) host = host.substr(0, host.find('.'));  // processes report names without a domain
   const bool are_distinct = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
   if (hosts.empty() || !are_distinct || processes_.size() % hosts.size() != 0) return {};
   const std::size_t processes_per_host = processes_.size() / hosts.size();
-  std::vector<int> absent_processes;
-  std::vector<std::string> absent_hosts = hosts;
+  std::vector<int> missing_numbers;
+  std::vector<std::string> missing_hosts = hosts;
   bool is_in_order = true;
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    if (processes_[i].state == Process::State::absent) {
-      absent_processes.push_back(static_cast<int>(i));
+    if (processes_[i].state == Process::State::missing) {
+      missing_numbers.push_back(static_cast<int>(i));
       continue;
     }
     const std::string& host = processes_[i].host;
     if (std::ranges::find(hosts, host) == hosts.end()) return {};  // the list has other names, such as addresses
-    std::erase(absent_hosts, host);
+    std::erase(missing_hosts, host);
     is_in_order = is_in_order && hosts[i / processes_per_host] == host;
   }
-  const bool are_all_on_absent_hosts = absent_processes.size() == absent_hosts.size() * processes_per_host;
-  if (!are_all_on_absent_hosts) return {};
-  if (absent_hosts.size() > 1 && !is_in_order) return {};
-  // The absent processes and the absent hosts are both in the order of `hosts`.
+  const bool are_all_on_missing_hosts = missing_numbers.size() == missing_hosts.size() * processes_per_host;
+  if (!are_all_on_missing_hosts) return {};
+  if (missing_hosts.size() > 1 && !is_in_order) return {};
+  // The missing processes and the missing hosts are both in the order of `hosts`.
   std::map<int, std::string> host_by_process;
-  for (std::size_t i = 0; i < absent_processes.size(); ++i)
-    host_by_process.emplace(absent_processes[i], absent_hosts[i / processes_per_host]);
+  for (std::size_t i = 0; i < missing_numbers.size(); ++i)
+    host_by_process.emplace(missing_numbers[i], missing_hosts[i / processes_per_host]);
   return host_by_process;
 }
 
@@ -148,7 +149,7 @@ std::optional<Failure> ProcessTracker::failure() const {
 std::string ProcessTracker::token_mismatch_message() const {
   const std::scoped_lock lock(mutex_);
   for (const Process& process : processes_)
-    if (process.state == Process::State::absent && !process.token_mismatch_message.empty())
+    if (process.state == Process::State::missing && !process.token_mismatch_message.empty())
       return process.token_mismatch_message;
   return {};
 }
@@ -163,11 +164,11 @@ std::optional<Failure> ProcessTracker::first_refusal() const {
   return first_refusal_;
 }
 
-bool ProcessTracker::wait_until_all_left(int ticks, bool also_absent) {
+bool ProcessTracker::wait_until_all_left(int ticks, bool also_missing) {
   std::unique_lock lock(mutex_);
-  const auto is_awaited = [also_absent](const Process& process) {
+  const auto is_awaited = [also_missing](const Process& process) {
     return process.state == Process::State::joined ||
-           (also_absent && process.state == Process::State::absent && !process.is_refused);
+           (also_missing && process.state == Process::State::missing && !process.is_refused);
   };
   return changed_.wait_for(lock, std::chrono::milliseconds(ticks * kTickMs),
                            [&] { return std::ranges::none_of(processes_, is_awaited); });
@@ -186,7 +187,7 @@ bool ProcessTracker::report_token_mismatch(const ClientInfo& client) {
   const std::scoped_lock lock(mutex_);
   if (!is_process_number(client.process)) return true;
   Process& process = process_at(client.process);
-  if (process.state != Process::State::absent) return true;
+  if (process.state != Process::State::missing) return true;
   if (!process.token_mismatch_message.empty()) return false;
   process.token_mismatch_message = fmt::format(
       "a client that identifies as process {} on {} has another token; set the same BUSBW_TOKEN_FILE "
@@ -219,8 +220,9 @@ std::optional<Failure> ProcessTracker::join_refusal(const ClientInfo& client) co
                                                       "(BUSBW_RANK)",
                                                       client.process, processes)};
   const Process& process = process_at(client.process);
-  if (!client.is_control || process.state == Process::State::absent) return std::nullopt;
-  if (process.state == Process::State::lost && process.pid == 0)  // the process was lost before it joined
+  if (!client.is_control || process.state == Process::State::missing) return std::nullopt;
+  const bool has_never_joined = process.pid == 0;
+  if (process.state == Process::State::lost && has_never_joined)
     return Failure{ExitCode::rank_lost, fmt::format("{} joined after the time limit, and the job continues without it; "
                                                     "raise BUSBW_JOIN_TIMEOUT_S and -T",
                                                     name)};

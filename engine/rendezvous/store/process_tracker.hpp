@@ -31,21 +31,20 @@ class ProcessTracker {
   std::string host_of_process(int process) const;
   /// If true, the job continues after the loss of a process other than process 0. If false, each loss is a failure.
   void tolerate_losses(bool is_tolerated);
-  /// Marks the absent processes as lost. `event`: rest of the sentence about each, such as "did not join in 60 s".
+  /// Marks the missing processes as lost. `event`: rest of the sentence about each, such as "did not join in 60 s".
   /// `hosts`: all hosts of the job, with equally many processes on each, in the order of the processes; empty if
-  /// unknown. The messages name the hosts of the absent processes only if `hosts` and the joined processes determine
-  /// these hosts.
-  void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
-  /// Marks hanging processes as lost, if the job tolerates that. Returns false if it marks none of `processes`.
-  /// `event`: rest of the sentence about each.
+  /// unknown. The messages name the host of a missing process if `hosts` and the joined processes determine it.
+  void lose_missing_processes(const std::vector<std::string>& hosts, const std::string& event);
+  /// Marks hanging processes as lost, if the job tolerates that. Returns true if it has marked at least one of
+  /// `processes`. `event`: rest of the sentence about each.
   bool lose_processes(const std::set<int>& processes, const std::string& event);
   std::map<int, Loss> lost_processes() const;
   /// Returns the job's first failure, or nothing.
   std::optional<Failure> failure() const;
-  /// Waits at most `ticks` until every joined process has left or is lost. False on timeout. `also_absent`: also waits
-  /// until the absent processes, except refused ones, have joined and left.
-  bool wait_until_all_left(int ticks, bool also_absent = false);
-  /// Returns a message about a client that claims the number of a missing process and has another token. Empty if there
+  /// Waits at most `ticks` until every joined process has left or is lost. False on timeout. `also_missing`: also waits
+  /// until the missing processes, except refused ones, have joined and left.
+  bool wait_until_all_left(int ticks, bool also_missing = false);
+  /// Returns a message about a client that states the number of a missing process and has another token. Empty if there
   /// was no such client. The client is not authenticated, so use the message only as a hint.
   std::string token_mismatch_message() const;
   /// Returns a message about a client of another protocol version. Empty if there was no such client. Also only a hint,
@@ -81,10 +80,10 @@ class ProcessTracker {
 
  private:
   struct Process {
-    /// absent: has not joined yet; left: ended with a leave frame; lost: ended otherwise, went silent, withdrew or did
+    /// missing: has not joined yet; left: ended with a leave frame; lost: ended otherwise, went silent, withdrew or did
     /// not join in time.
-    enum class State { absent, joined, left, lost };
-    State state = State::absent;
+    enum class State { missing, joined, left, lost };
+    State state = State::missing;
     bool is_refused = false;  // the process received a refusal
     std::string token_mismatch_message;  // message about a client with this process number and another token
     int rank_connections = 0;  // open connections of the process's ranks
@@ -99,7 +98,7 @@ class ProcessTracker {
   /// Returns the failure to send to a client that cannot join, or nothing if the client can join.
   std::optional<Failure> join_refusal(const ClientInfo& client) const;
   bool is_process_number(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
-  std::map<int, std::string> hosts_of_absent(std::vector<std::string> hosts) const;
+  std::map<int, std::string> hosts_of_missing(std::vector<std::string> hosts) const;
   /// Marks a process as lost. `event`: rest of the sentence about the process, such as "did not join in 60 s".
   void mark_lost(int process, const std::string& event);
   /// Marks a joined process as lost. The message is "was lost in phase timing: " and the cause.

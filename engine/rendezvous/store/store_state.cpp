@@ -54,7 +54,7 @@ std::string StoreState::refusal_reason(const StoreRequest& request) const {
   if (request.value.size() > kMaxValueBytes)
     return fmt::format("{}: a value of {} bytes; allowed are {}", request.key, request.value.size(), kMaxValueBytes);
   std::size_t barrier_bytes = 0;
-  if (request.op == StoreRequest::Op::barrier)  // one bit for each member
+  if (request.op == StoreRequest::Op::barrier)  // one bit for each member; `amount` may still be invalid here
     barrier_bytes = static_cast<std::size_t>(std::clamp<std::int64_t>(request.amount, 0, kMaxMembers)) / 8;
   if (bytes_ + entry_bytes(request.key, request.value.size()) + barrier_bytes > kMaxBytes)
     return fmt::format("the store is full ({} bytes); values were set and not read", kMaxBytes);
@@ -115,7 +115,7 @@ void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<St
 void StoreState::get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& replies) {
   const auto entry_of_key = entries_.find(key);
   if (entry_of_key == entries_.end()) {
-    if (lost_members_.contains(waiter.member)) {  // nobody will set the key: reply with an empty value
+    if (lost_members_.contains(waiter.member)) {  // no member will set the key: reply with an empty value
       replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, {}});
       return;
     }

@@ -20,7 +20,7 @@ struct StoreRequest {
   std::uint32_t number = 0;  // request number, chosen by the member
   std::string key = {};
   Bytes value = {};          // for set
-  std::int64_t amount = 0;   // set: reads; barrier: number of members
+  std::int64_t amount = 0;   // set: number of gets after which the value is removed (0: never); barrier: members
   /// barrier: the member that arrives. get: the member that sets the key, or -1.
   std::int32_t member = -1;
 
@@ -88,7 +88,7 @@ class StoreState {
   Bytes missing_members(const std::string& key) const;
   /// True for a barrier of all ranks. Only there, member numbers are ranks, and lost ranks count as arrived.
   bool is_of_whole_job(const BarrierState& barrier) const { return std::ssize(barrier.has_arrived) == max_members_; }
-  /// Counts a lost member as arrived, unless it arrived before its loss.
+  /// Counts a lost member as arrived. Does nothing if it arrived before its loss.
   static void mark_arrived(BarrierState& barrier, std::int32_t member);
   /// Answers the clients at a barrier if all its members have arrived. True if so: the caller must erase the barrier.
   bool answer_if_complete(const std::string& key, const BarrierState& barrier, std::vector<StoreReply>& replies);

@@ -18,11 +18,11 @@ struct StoreCallbacks {
 };
 
 /// Keys and values shared by all members of a job; a member is a process or a rank. Each call except report_phase()
-/// waits for the store's reply. After the longest wait, the call throws Error (ExitCode::rank_lost), which names the
+/// waits for the store's reply. After the time limit, the call throws Error (ExitCode::rank_lost), which names the
 /// missing key or members. After an abort, the call throws JobAborted. Not thread-safe.
 class TcpStore {
  public:
-  /// `channel` has completed the handshake. `limit_s`: longest wait in seconds.
+  /// `channel` has completed the handshake. `limit_s`: time limit of each wait.
   TcpStore(TcpChannel channel, StoreCallbacks callbacks, double limit_s)
       : channel_(std::move(channel)), callbacks_(std::move(callbacks)), limit_s_(limit_s) {}
 
@@ -31,15 +31,15 @@ class TcpStore {
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0);
   /// Waits for the value of `key` and returns it.
   Bytes get(const std::string& key);
-  /// Waits for the values of several keys and returns them in order. Sends all requests at once. `members` names the
-  /// member that sets each key: if this member is lost and the job continues, the value is empty. Without `members`
-  /// no value is empty for this reason.
+  /// Waits for the values of several keys and returns them in order. Sends all requests at once. `members`: number of
+  /// the member that sets each key. If this member is lost and the job continues, the value is empty. If `members` is
+  /// empty, the call waits for all values.
   std::vector<Bytes> get_all(std::span<const std::string> keys, std::span<const int> members = {});
   /// Returns when `members` members have called `barrier` with this key. `member` is the index of the caller, from 0
   /// on. A key is usable once.
   void barrier(const std::string& key, int member, int members);
   bool aborted() const { return callbacks_.aborted(); }
-  /// Sets the longest wait of later calls.
+  /// Sets the time limit of later waits.
   void set_limit_s(double limit_s) { limit_s_ = limit_s; }
   /// Reports the phase of local rank `index` at once, so that a crash is attributed to that phase.
   void report_phase(int index, Phase phase);
@@ -49,7 +49,7 @@ class TcpStore {
   std::uint32_t send(StoreRequest request);
   /// Sends a request and returns the value in its reply. Throws EnvironmentError if the store refuses it.
   Bytes send_and_wait(StoreRequest request);
-  /// Waits for the next reply to any request. After the longest wait, throws an error that names `request`.
+  /// Waits for the next reply to any request. After the time limit, throws an error that names `request`.
   StoreReply wait_for_reply(const StoreRequest& request);
   /// Returns the reply in a frame, or nothing for other frames. Throws JobAborted for a failure frame, and
   /// BrokenMessage for an invalid frame.

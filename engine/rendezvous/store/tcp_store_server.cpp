@@ -83,8 +83,8 @@ void TcpStoreServer::abort(const Failure& failure) noexcept {
   if (tracker_.record_failure(failure)) wake();
 }
 
-void TcpStoreServer::lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event) {
-  tracker_.lose_absent_processes(hosts, event);
+void TcpStoreServer::lose_missing_processes(const std::vector<std::string>& hosts, const std::string& event) {
+  tracker_.lose_missing_processes(hosts, event);
   wake();
 }
 
@@ -195,13 +195,14 @@ void TcpStoreServer::broadcast_failure() {
   }
 }
 
-/// Sends a lost process the reason of its loss, and then closes its connections: it may only have been silent, and must
-/// not continue.
+/// Sends a lost process the reason of its loss, and then closes its connections. A process that was only silent must
+/// end too.
 void TcpStoreServer::expel(int process, const Loss& loss) {
   const Failure failure{ExitCode::rank_lost, loss.reason + "; the job continues without it"};
   for (const std::uint64_t id : connections_of(process)) {
     Connection& connection = connections_[id];
-    if (std::exchange(connection.closes_when_sent, true)) continue;  // a stopped process does not read yet
+    const bool is_already_expelled = std::exchange(connection.closes_when_sent, true);
+    if (is_already_expelled) continue;  // the process is stopped and has not read the reason yet
     connection.knows_failure = true;
     state_.drop_client(id);
     send(id, FrameKind::failure, packed(failure));
@@ -279,14 +280,14 @@ void TcpStoreServer::handle_lost_processes() {
 void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> body) {
   MessageReader reader(body);
   const auto kind = reader.take<FrameKind>();
+  const auto content = body.subspan(sizeof(FrameKind));
   Connection& connection = connections_[id];
   if (connection.closes_when_sent) return;  // the client is rejected, or its process is lost
-  if (!connection.is_authenticated) return handle_handshake_frame(id, kind, body.subspan(1));
+  if (!connection.is_authenticated) return handle_handshake_frame(id, kind, content);
   switch (kind) {
     case FrameKind::request:
       if (connection.knows_failure) return;
-      for (const StoreReply& reply : state_.handle_request(id, StoreRequest::unpack(body.subspan(1))))
-        send_reply(reply);
+      for (const StoreReply& reply : state_.handle_request(id, StoreRequest::unpack(content))) send_reply(reply);
       return;
     case FrameKind::phase: return tracker_.record_phase(connection.process, reader);
     case FrameKind::heartbeat:

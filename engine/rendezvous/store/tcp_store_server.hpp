@@ -43,14 +43,14 @@ class TcpStoreServer {
   void abort(const Failure& failure) noexcept;
   /// See ProcessTracker::tolerate_losses.
   void tolerate_losses(bool is_tolerated) { tracker_.tolerate_losses(is_tolerated); }
-  /// Like ProcessTracker::lose_absent_processes, and informs all clients: the job has failed, or continues without
+  /// Like ProcessTracker::lose_missing_processes, and informs all clients: the job has failed, or continues without
   /// these processes.
-  void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
+  void lose_missing_processes(const std::vector<std::string>& hosts, const std::string& event);
   /// Like ProcessTracker::lose_processes, and ends the connections of these processes.
   bool lose_processes(const std::set<int>& processes, const std::string& event);
   /// See ProcessTracker::wait_until_all_left.
-  bool wait_until_all_left(int ticks, bool also_absent = false) {
-    return tracker_.wait_until_all_left(ticks, also_absent);
+  bool wait_until_all_left(int ticks, bool also_missing = false) {
+    return tracker_.wait_until_all_left(ticks, also_missing);
   }
   /// Returns the number of rejected connections: wrong token, no greeting in time, another protocol or version, invalid
   /// frames, or too many connections. Clients retry, so wrong tokens count once for each missing process, and other

@@ -41,7 +41,6 @@ struct RankProgress {
 class Job {
  public:
   virtual ~Job() = default;
-  /// Returns the number of ranks of the job.
   virtual int ranks() const = 0;
   /// Returns the team of all ranks, for use by `rank`.
   virtual std::unique_ptr<Team> team(int rank) = 0;
@@ -55,16 +54,16 @@ class Job {
   /// of the processes are unknown.
   virtual std::vector<int> stopped_ranks() const { return {}; }
   /// Sets whether the job continues after a later loss of a process other than process 0. Call it in every process,
-  /// because a process may only withdraw from a job that continues. A job on one host ignores it, because every loss
-  /// aborts that job.
+  /// because a process may only withdraw from a job that continues. A job on one host ignores this setting, because
+  /// every loss aborts such a job.
   virtual void tolerate_losses(bool /*is_tolerated*/) {}
-  /// Counts the processes of hanging ranks as lost, with `reason`, if the job tolerates their loss. Otherwise returns
-  /// false. Also returns false if there are no `ranks`.
+  /// Counts the processes of hanging ranks as lost, with `reason`. Returns false, and does nothing, if the job cannot
+  /// continue without them or if `ranks` is empty.
   virtual bool lose_ranks(const std::vector<int>& /*ranks*/, const std::string& /*reason*/) { return false; }
-  /// Ends the part of this process in a job that tolerates its loss: its ranks end, and it counts as lost. Otherwise
-  /// returns false. `reason`: rest of the sentence about the process.
+  /// Ends the ranks of this process, which then counts as lost. Returns false, and does nothing, if the job cannot
+  /// continue without this process. `reason`: rest of the sentence about the process.
   virtual bool withdraw(const std::string& /*reason*/) { return false; }
-  /// True after this process has withdrawn. Later errors of its ranks then follow from that.
+  /// True after this process has withdrawn. Later errors of its ranks are then consequences, not failures of the job.
   virtual bool has_withdrawn() const { return false; }
   /// Returns the ranks of lost processes with the losses. Empty also if the losses are unknown.
   virtual std::map<int, Loss> lost_ranks() const { return {}; }

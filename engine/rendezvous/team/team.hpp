@@ -19,7 +19,6 @@ class Team {
   virtual ~Team() = default;
   /// Returns this member's index in the team, from 0.
   virtual int rank() const = 0;
-  /// Returns the number of members.
   virtual int size() const = 0;
   /// Returns when all members have called `barrier`.
   virtual void barrier() = 0;

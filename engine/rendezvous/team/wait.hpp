@@ -12,8 +12,8 @@ namespace busbw {
 /// may need this core.
 inline constexpr int kPollsBeforeYield = 128;
 
-/// Number of yields before a waiting rank sleeps between its polls. They take tens of milliseconds. A job that waits
-/// for a request of `busbw find` must leave the cores to the search.
+/// Number of yields, tens of milliseconds together, before a waiting rank sleeps between its polls. A job that waits
+/// for a request of `busbw find` must leave the cores to that program.
 inline constexpr int kYieldsBeforeSleep = 1 << 16;
 inline constexpr unsigned kSleepUs = 500;  // between two polls
 

@@ -1,3 +1,4 @@
+// Derives the address of process 0 and the job's identity from BUSBW_RENDEZVOUS and the launcher's variables.
 #include "rendezvous/world/job_address.hpp"
 
 #include <fmt/format.h>
@@ -22,8 +23,8 @@ std::string job_identity(Environment environment, const LauncherEntry& launcher)
   return identity.empty() ? identity : std::string(launcher.name) + identity;
 }
 
-/// Returns a text that identifies a job on one node by the name and process ID of the launcher's daemon. Empty if this
-/// process has no such ancestor.
+/// Returns a text that identifies a job on one node by the launcher's daemon: "openmpi-prterun-4711". Empty if no
+/// ancestor of this process is such a daemon.
 std::string daemon_identity(const LauncherEntry& launcher, Ancestors (*ancestors)()) {
   for (const Ancestor& ancestor : ancestors())
     if (is_daemon_of(launcher, ancestor)) return fmt::format("{}-{}-{}", launcher.name, ancestor.command, ancestor.pid);
@@ -39,7 +40,8 @@ std::vector<std::string> find_hosts(Environment environment, const LauncherClaim
   } else if (const auto host = find_first_set(environment, claim.launcher->host)) {
     hosts = {require_host(host->text, host->variable)};
   }
-  // PyTorchJob sets MASTER_ADDR=localhost for process 0, while the other processes connect from other nodes.
+  // PyTorchJob sets MASTER_ADDR=localhost for process 0, while the other processes connect from other nodes. So process
+  // 0 must listen at all addresses.
   const bool is_localhost = hosts == std::vector<std::string>{"localhost"};
   const bool has_processes_elsewhere =
       local_size ? local_size != claim.size->value : environment("KUBERNETES_SERVICE_HOST").has_value();
@@ -56,8 +58,10 @@ JobAddress find_job_address(Environment environment, const LauncherClaim& claim,
   if (const auto text = environment(kRendezvousVariable)) return {parse_store_address(*text), identity};
 
   const std::vector<std::string> hosts = find_hosts(environment, claim, local_size);
-  const bool on_one_node = local_size == claim.size->value;
-  if (on_one_node && !launcher.daemons.empty()) {
+  const bool is_on_one_node = local_size == claim.size->value;
+  // On one node, process 0 listens at loopback. The port comes from the launcher, or all processes derive it from the
+  // job's identity.
+  if (is_on_one_node && !launcher.daemons.empty()) {
     if (identity.empty()) identity = daemon_identity(launcher, ancestors);
     if (!identity.empty()) {
       const int port = launcher.port_from ? launcher.port_from(environment) : derived_port(fnv1a(identity));

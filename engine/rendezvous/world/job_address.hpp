@@ -15,11 +15,11 @@ inline constexpr const char* kRendezvousVariable = "BUSBW_RENDEZVOUS";
 /// Address of process 0, and the identity of the job.
 struct JobAddress {
   StoreAddress store;
-  std::string identity;  // job_identity or daemon_identity; empty if unknown
+  std::string identity;  // text that differs between jobs: "slurm-cluster1-4711-0"; empty if unknown
 };
 
-/// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables. Throws UsageError if no address is
-/// known. `local_size`: number of processes on this node, or nothing if unknown.
+/// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables, and the job's identity. Throws
+/// UsageError if no address is known. `local_size`: number of processes on this node, or nothing if unknown.
 JobAddress find_job_address(Environment environment, const LauncherClaim& claim, std::optional<int> local_size,
                             Ancestors (*ancestors)());
 

@@ -1,3 +1,5 @@
+// Reads the claims of all launchers: rank and size in their variables. Removes the claims of outer launchers, and
+// requires that the remaining claims agree.
 #include "rendezvous/world/launcher_claim.hpp"
 
 #include <fmt/format.h>
@@ -160,7 +162,8 @@ std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*a
     claims.push_back(claim);
   }
   // BUSBW_ variables are meant for this program, so they override those of other launchers.
-  if (!complete.empty() && complete.front().launcher->name == "busbw") return complete.front();
+  const auto is_of_busbw = [](const LauncherClaim& claim) { return claim.launcher->name == "busbw"; };
+  if (const auto claim = std::ranges::find_if(complete, is_of_busbw); claim != complete.end()) return *claim;
 
   std::vector<LauncherClaim> candidates;
   std::ranges::copy_if(complete, std::back_inserter(candidates), &LauncherClaim::has_several_processes);

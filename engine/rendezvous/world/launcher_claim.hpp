@@ -1,6 +1,6 @@
 #pragma once
-// Selects the launcher that started this process. If several launchers are nested, each of them sets variables that
-// state a rank and a size.
+// Selects the launcher that started this process. A launcher's claim is the rank and the size that its variables state.
+// If several launchers are nested, each of them has a claim, and one claim is selected.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,8 +17,7 @@ inline constexpr const char* kLauncherVariable = "BUSBW_LAUNCHER";
 inline constexpr std::string_view kNoLauncher = "none";  // value of BUSBW_LAUNCHER
 inline constexpr std::string_view kAloneRemedy = "or set BUSBW_LAUNCHER=none to run this process alone on purpose";
 
-/// Rank of this process and size of its job, according to one launcher's variables. With nested launchers there are
-/// several claims, and at most one counts.
+/// Rank of this process and size of its job, according to one launcher's variables. Empty if no variable states them.
 struct LauncherClaim {
   const LauncherEntry* launcher;
   std::optional<NumericVariable> rank;
@@ -35,7 +34,7 @@ struct LauncherClaim {
 /// True if `ancestor` is a daemon of the launcher.
 bool is_daemon_of(const LauncherEntry& launcher, const Ancestor& ancestor);
 
-/// Returns the claim that counts, or nothing if this process is alone. Adds a note to `notes` for each ignored launcher
+/// Returns the selected claim, or nothing if this process is alone. Adds a note to `notes` for each ignored launcher
 /// with another rank or size. Throws UsageError if the claims are invalid, incomplete or contradictory.
 std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*ancestors)(),
                                           std::vector<std::string>& notes);

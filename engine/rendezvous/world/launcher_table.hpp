@@ -1,6 +1,7 @@
 #pragma once
-// Table of launchers and the environment variables in which they tell each process its rank and the job's size.
-// launcher_claim.cpp selects the entry that counts. To support another launcher, add an entry in launcher_table.cpp.
+// Table of launchers and the environment variables in which a launcher tells each process its rank and the job's size.
+// launcher_claim.cpp selects the entry of the launcher that started this process. To support another launcher, add an
+// entry in launcher_table.cpp.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,7 +12,7 @@
 
 namespace busbw {
 
-/// Alternative names of one variable. The first one that is set counts.
+/// Alternative names of one variable. The first one that is set is used.
 using VariableNames = std::vector<const char*>;
 
 /// One launcher. A member without names means that the launcher sets no such variable.
@@ -47,12 +48,12 @@ struct LauncherEntry {
   int (*port_from)(Environment) = nullptr;
   /// Key-value store of the launcher, if it offers one to this process.
   std::optional<LauncherStore> (*store_from)(Environment) = nullptr;
-  /// Variable with the number of this launcher's agents, which start its processes. Null unless another launcher may
-  /// start these agents, as srun starts torchrun's agents.
+  /// Variable with the number of this launcher's agents, if another launcher may start the agents: srun starts agents
+  /// of torchrun, and these start the processes.
   const char* agent_count = nullptr;
 };
 
-/// Returns all launchers. If several give this process an equal rank and size, the first one counts.
+/// Returns all launchers. If several give this process an equal rank and size, the first one is selected.
 const std::vector<LauncherEntry>& launcher_table();
 
 }  // namespace busbw

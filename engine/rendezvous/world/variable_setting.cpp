@@ -1,3 +1,4 @@
+// Reads environment variables, as text or as whole numbers.
 #include "rendezvous/world/variable_setting.hpp"
 
 #include <fmt/format.h>

@@ -35,7 +35,8 @@ std::vector<std::string> known_hosts(std::string_view list) {
   }
 }
 
-/// Sets rank, size, node and hosts of this process. Returns the number of processes on this node as find_local_size().
+/// Sets launcher, rank, size, node, hosts and join limit in `world`. Returns the result of find_local_size(); nothing
+/// for a job of one process.
 std::optional<int> read_process(Environment environment, const LauncherClaim& claim, World& world) {
   const LauncherEntry& launcher = *claim.launcher;
   world.launcher = launcher.name;

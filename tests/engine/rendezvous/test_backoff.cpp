@@ -13,7 +13,7 @@ std::vector<int> times_of(int process, bool is_first, int ticks) {
   Backoff backoff(process, is_first, ticks);
   std::vector<int> times;
   for (int tick = 0; tick < ticks; ++tick)
-    if (backoff.is_due(tick)) times.push_back(tick);
+    if (backoff.start_if_due(tick)) times.push_back(tick);
   return times;
 }
 

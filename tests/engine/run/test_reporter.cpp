@@ -69,7 +69,7 @@ Outcome outcome_of(const std::vector<CaseRows>& cases, const std::optional<Failu
   Reporter reporter(test::made_up_run(), min_bw);
   reporter.add(std::make_unique<LoggingSink>(log));
   reporter.begin(test::made_up_ranks(1, 4), {});
-  for (const CaseRows& rows : cases) reporter.rows(rows);
+  for (const CaseRows& rows : cases) reporter.report_rows(rows);
   Outcome outcome;
   outcome.printed = stderr_of([&] { outcome.exit_code = reporter.finish(failure); });
   REQUIRE(log.ends.size() == 1);
@@ -182,8 +182,8 @@ TEST_CASE("reporter: sinks receive the ranks, every case and the end, in order")
   reporter.add(std::make_unique<LoggingSink>(first));
   reporter.add(std::make_unique<LoggingSink>(second));
   reporter.begin(test::made_up_ranks(2, 3), {{"transport", "tcp sockets"}});
-  reporter.rows({row_of(1, 1)});
-  reporter.rows({row_of(1, 1)});
+  reporter.report_rows({row_of(1, 1)});
+  reporter.report_rows({row_of(1, 1)});
   reporter.finish({});
   for (const SinkLog* log : {&first, &second}) {
     CHECK(log->calls == std::vector<std::string>{"begin", "rows", "rows", "end"});

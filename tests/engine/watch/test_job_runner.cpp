@@ -251,6 +251,24 @@ TEST_CASE("run_job: a second interrupt does not wait for ranks that hang") {
   CHECK(child.said() == " [exit 130]");
 }
 
+TEST_CASE("run_job: a second interrupt does not wait for a process 0 that hangs at the end") {
+  ChildProcess child([] {
+    const Shared<CallbackLog> log;
+    LocalJob job(2);
+    JobCallbacks callbacks = callbacks_of(log, [&](int rank) {
+      if (rank == 1) kill(getppid(), SIGINT);
+      wait_for_abort(job, rank);
+    });
+    callbacks.finish = [](const std::optional<Failure>&) -> int {
+      sleep(3);  // then the grace period has passed, and the parent waits for process 0
+      kill(getppid(), SIGINT);
+      hang();
+    };
+    return result_text(run_job(job, {2, 1, kSafetyLimitS}, callbacks), log);
+  });
+  CHECK(child.said() == " [exit 130]");
+}
+
 TEST_CASE("run_job: a first signal after an abort by another process does not count as the second") {
   // A launcher may forward an interrupt to one process after the other.
   ChildProcess first_signal(job_of_two({1, 2}, kSafetyLimitS, [](LocalJob& job, int rank) {

@@ -63,8 +63,8 @@ TEST_CASE("watchdog: the limit starts with the first check") {
 TEST_CASE("watchdog: a delay gives another watchdog time, and the message keeps the limit") {
   SteppedJob stepped(2);
   Watchdog watchdog(stepped.job, kLimit, kStart);
-  CHECK_FALSE(watchdog.check_progress(kStart, /*delay_s=*/8));
-  CHECK_FALSE(watchdog.check_progress(kStart + kLimit + 7, /*delay_s=*/8));
+  CHECK_FALSE(watchdog.check_progress(kStart, /*extra_s=*/8));
+  CHECK_FALSE(watchdog.check_progress(kStart + kLimit + 7, /*extra_s=*/8));
   const auto stall = watchdog.check_progress(kStart + kLimit + 7);
   REQUIRE(stall);
   CHECK(stall->message.find("for 5 s") != std::string::npos);

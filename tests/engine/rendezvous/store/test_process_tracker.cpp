@@ -107,7 +107,7 @@ TEST_CASE("ProcessTracker: hanging processes are lost if the job tolerates it, e
   CHECK_FALSE(tracker.lose_processes({2}, "hangs"));  // nobody waits for a process that has left
 }
 
-TEST_CASE("ProcessTracker: absent processes are lost on the hosts without a joined process") {
+TEST_CASE("ProcessTracker: missing processes are lost on the hosts without a joined process") {
   const auto losses = [](const std::vector<std::string>& hosts,
                          const std::map<int, std::string>& joined = {{0, "n0"}, {1, "n0"}}) {
     ProcessTracker tracker(6, 2, 3);
@@ -117,7 +117,7 @@ TEST_CASE("ProcessTracker: absent processes are lost on the hosts without a join
       client.host = host;
       CHECK_FALSE(tracker.add_connection(client));
     }
-    tracker.lose_absent_processes(hosts, "did not join");
+    tracker.lose_missing_processes(hosts, "did not join");
     CHECK_FALSE(tracker.failure());
     CHECK(tracker.missing_processes().empty());
     return tracker.lost_processes();
@@ -163,7 +163,7 @@ TEST_CASE("ProcessTracker: a process that joins after the limit is told so, and 
   ProcessTracker tracker(3, 2, 3);
   for (int i = 0; i < 2; ++i) CHECK_FALSE(tracker.add_connection(process(i)));
   tracker.tolerate_losses(true);
-  tracker.lose_absent_processes({}, "did not join");
+  tracker.lose_missing_processes({}, "did not join");
   const auto refusal = tracker.add_connection(process(2));
   REQUIRE(refusal);
   CHECK(refusal->exit == ExitCode::rank_lost);
@@ -206,7 +206,7 @@ TEST_CASE("ProcessTracker: no loss after leaving or when a surplus connection cl
   CHECK_FALSE(tracker.failure());
 }
 
-TEST_CASE("ProcessTracker: also_absent waits for processes that have not joined") {
+TEST_CASE("ProcessTracker: also_missing waits for processes that have not joined") {
   ProcessTracker tracker(2, 2, 3);
   CHECK_FALSE(tracker.add_connection(process(0, 2)));
   tracker.mark_left(0);
