@@ -14,8 +14,7 @@ namespace busbw {
 /// The raw bytes of kTileElements elements.
 using Tile = std::shared_ptr<const std::vector<std::byte>>;
 
-/// An endless sequence of elements. Two streams of one tile with different seeds differ in (almost) every
-/// block.
+/// An endless sequence of elements. Two streams of one tile with different seeds differ in nearly every block.
 struct DataStream {
   Tile tile;
   std::size_t element_bytes = 1;

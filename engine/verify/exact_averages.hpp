@@ -19,9 +19,9 @@ namespace busbw {
 
 /// Precision that the averages of a run can have.
 enum class AveragePrecision {
-  normal,     // full precision
-  subnormal,  // 1/ranks or the mean is below the type's smallest normal number
-  zero,       // 1/ranks rounds to zero in the type, so that every average is zero
+  normal,     // every average is a normal number, with all significant bits
+  subnormal,  // no average is zero, but some may be subnormal, with fewer bits
+  zero,       // every average is zero, because 1/ranks rounds to zero in the type
 };
 
 /// A positive number that has a unique average if one rank holds it and the others hold zero. Unique: every customary
@@ -46,13 +46,16 @@ double round_through(double value) {
   return to_double(round_to<T>(to_double(round_to<Compute>(value))));
 }
 
-/// True if `contributors` (1 or 2) times `x` over `ranks` gives `mean` in every computation in the type Compute with a
-/// result in T. There are only the six computations below, for any order of the ranks:
+/// True if every computation in the type Compute gives `mean`, rounded to T, if `contributors` (1 or 2) of the `ranks`
+/// hold `x` and the others hold 0. A computation divides by the ranks, or multiplies by their inverse in T or in
+/// Compute. It does so before or after it adds, which makes six computations. Neither the order of the ranks nor a
+/// fused multiply-add leads to another result:
 ///
-///   - Adding +0 changes nothing. x + x is exact, and so is y + y for a rounded product y.
-///   - Both inputs have one sign, so nothing cancels. A fused multiply-add rounds y + xr, where r is the inverse and xr
-///     is at most half a spacing from y. The spacing at 2y is twice as large, so the result is 2y. Among subnormal
-///     numbers the spacing is equal, but 2y is even, so the result is again 2y.
+///   - Adding +0 changes nothing, and doubling a number is exact.
+///   - Let p be the exact product of `x` and the inverse, and y the rounded p. Then the result is 2y. A fused
+///     multiply-add rounds y + p instead. If s is the spacing of numbers near y, y + p differs from 2y by at most s/2.
+///     If y is normal, numbers near 2y have the spacing 2s, so 2y is the nearest one. If y is subnormal, they have the
+///     spacing s. But 2y is an even multiple of s, so even a tie is rounded to 2y.
 template <class T, class Compute>
 bool gives_mean_in(double x, int contributors, int ranks, double mean) {
   const double sum = contributors * x;
@@ -65,9 +68,9 @@ bool gives_mean_in(double x, int contributors, int ranks, double mean) {
   return true;
 }
 
-/// As gives_mean_in, for every type that libraries compute in: T, double, float, and half for 8-bit types. Computing in
-/// T needs no test, because computing in double and rounding to T gives the same result: double holds each product
-/// exactly and shows on which side of a midpoint each quotient is.
+/// True if `gives_mean_in` holds for every type that libraries compute in: double, float, half if T has 8 bits, and T
+/// itself. T needs no test, because a result in double, rounded to T, is the result in T: double holds each product
+/// exactly, and shows on which side of a midpoint of T each quotient lies.
 template <class T>
 bool has_unique_average(double x, int contributors, int ranks, double mean) {
   bool is_unique = gives_mean_in<T, double>(x, contributors, ranks, mean);
@@ -86,35 +89,36 @@ double make_candidate(std::size_t i, int ranks) {
     constexpr FloatLimits kLimit = kLimits<T>;
     const double from_0_to_1 = static_cast<double>(random_bits(i, 0) >> 11) * 0x1p-53;  // the upper 53 bits
     const double significand = to_double(round_to<T>(1 + from_0_to_1));
+    const auto draw_below = [&](int bound) {
+      return static_cast<int>(map_below(random_bits(i, 1), static_cast<unsigned>(bound)));
+    };
     const int binades = std::ilogb(ranks) + 1;  // ranks < 2^binades
-    // If 1/ranks is normal, the mean of a number with at least this exponent is normal, too.
-    const int min_exponent = kLimit.min_exponent + binades;
+    const bool has_subnormal_inverse = -binades < kLimit.min_exponent;
+    // A subnormal 1/ranks has few significant bits. For some ranks, hardly any normal average is then unique. Every
+    // second candidate is therefore a number from 1/16 to 1: its average is subnormal and has few bits, too.
+    if (has_subnormal_inverse && i % 2 == 1) return significand * power_of_two(-1 - draw_below(4));
+    const int min_exponent = kLimit.min_exponent + binades;  // the mean is then normal
     const int max_exponent = kLimit.max_exponent - 2;
-    const bool has_normal_inverse = -binades >= kLimit.min_exponent;
-    // If 1/ranks is subnormal, it has few significant bits. Half of the candidates are then small numbers, because only
-    // they can have a unique average: their mean has few bits, too.
-    const bool is_large = has_normal_inverse || i % 2 == 0;
-    const auto exponent_count = static_cast<unsigned>(is_large ? max_exponent - min_exponent + 1 : 4);
-    const int exponent_offset = static_cast<int>(map_below(random_bits(i, 1), exponent_count));
-    const int exponent = is_large ? min_exponent + exponent_offset : -1 - exponent_offset;
-    return significand * power_of_two(exponent);
+    return significand * power_of_two(min_exponent + draw_below(max_exponent - min_exponent + 1));
   }
 }
 
 }  // namespace averages
 
-/// Finds numbers with unique averages for `ranks` ranks, with the best precision that at least kMinNumbers numbers
-/// reach. For each of 1 .. 65,536 ranks, at least one number is found (docs/explanation/correctness.md).
+/// Finds numbers with unique averages for `ranks` ranks. For each of 1 .. 65,536 ranks, at least one number is found
+/// (docs/explanation/correctness.md). Returns the first of these lists that is long enough:
+/// 1. at least kMinNumbers numbers that two ranks can hold, with normal averages
+/// 2. at least kMinNumbers numbers that two ranks can hold, with nonzero averages
+/// 3. at least one number with a nonzero average
+/// 4. numbers with the average 0
 template <class T>
 ExactAverages find_exact_averages(int ranks) {
   constexpr FloatLimits kLimit = kLimits<T>;
   constexpr std::size_t kCandidates = sizeof(T) == 1 ? 127 : 1024;  // an 8-bit type has 127 positive bit patterns
   constexpr std::size_t kMinNumbers = 4;
-  // Candidates with unique averages, from the best list to the worst. The names tell which averages a list has. The
-  // first two lists have only numbers that two ranks can hold.
   ExactAverages normal_for_two_ranks{{}, AveragePrecision::normal};
-  ExactAverages nonzero_for_two_ranks{{}, AveragePrecision::subnormal};
-  ExactAverages nonzero{{}, AveragePrecision::subnormal};
+  ExactAverages nonzero_for_two_ranks{{}, AveragePrecision::subnormal};  // includes normal averages
+  ExactAverages nonzero{{}, AveragePrecision::subnormal};                // includes normal averages
   ExactAverages zero{{}, AveragePrecision::zero};
   for (std::size_t i = 0; i < kCandidates; ++i) {
     const double x = averages::make_candidate<T>(i, ranks);

@@ -6,8 +6,8 @@
 namespace busbw {
 
 /// Value of `slot` (contribution_slots.hpp) if the drawn values are drawn_value(0) .. drawn_value(drawn_count - 1).
-/// Slot 0 holds the extreme: the largest for Redop::max, the smallest for Redop::min. The next slots hold the other
-/// drawn values, and further slots repeat those.
+/// Slot 0 holds the extreme: the largest for Redop::max, the smallest for Redop::min. Slots 1 .. drawn_count-1 hold the
+/// other drawn values, and further slots repeat those.
 template <class DrawnValue>
 auto extreme_in_slot(Redop op, int slot, int drawn_count, const DrawnValue& drawn_value) {
   const auto is_beyond = [op](auto a, auto b) {
@@ -22,10 +22,10 @@ auto extreme_in_slot(Redop op, int slot, int drawn_count, const DrawnValue& draw
     if (is_beyond(drawn_value(i), drawn_value(extreme))) extreme = i;
   }
   if (slot == 0) return drawn_value(extreme);
-  // Slot 0 and the slot of the extreme have exchanged their drawn values. With one drawn value, slot 0 is the only
-  // slot.
-  const int drawn_slot = slot < drawn_count ? slot : 1 + (slot - drawn_count) % (drawn_count - 1);
-  return drawn_value(drawn_slot == extreme ? 0 : drawn_slot);
+  // drawn_count is at least 2 here: with one drawn value, slot 0 is the only slot.
+  const int repeated_slot = slot < drawn_count ? slot : 1 + (slot - drawn_count) % (drawn_count - 1);
+  // Slot 0 holds the value of slot `extreme`, so slot `extreme` holds value 0.
+  return drawn_value(repeated_slot == extreme ? 0 : repeated_slot);
 }
 
 }  // namespace busbw

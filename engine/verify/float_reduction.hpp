@@ -1,7 +1,8 @@
 #pragma once
 // Floating-point inputs and results of reductions. The inputs are such that no partial result is rounded, so that the
-// result has the same bits in any order of reduction, in the type or in a wider accumulator.
-// docs/explanation/correctness.md has the proofs, contribution_slots.hpp the slots.
+// result has the same bits in any order of reduction, in the type or in a wider accumulator. A few ranks contribute
+// random ("drawn") values to an element, the others a filler (contribution_slots.hpp). docs/explanation/correctness.md
+// has the proofs.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +56,7 @@ class FloatReduction {
       for (int slot = 0; slot < drawn_count; ++slot) sum += drawn_average_input(slot, position);
       return round_to<T>(sum / slots_.ranks());
     }
-    std::int64_t sum = 0;
+    std::int64_t sum = 0;  // mulsum doubles the data of odd ranks
     for (int slot = 0; slot < drawn_count; ++slot) {
       const bool is_doubled = op_ == Redop::mulsum && slots_.rank_of(slot, position) % 2 == 1;
       sum += is_doubled ? 2 * drawn_integer(slot, position) : drawn_integer(slot, position);
@@ -66,7 +67,8 @@ class FloatReduction {
 
   /// "exact", or a statement of the errors that the data cannot show.
   std::string exactness() const {
-    if (!is_average_rounded_ || exact_averages_.precision != AveragePrecision::zero) return "exact";
+    const bool are_averages_zero = is_average_rounded_ && exact_averages_.precision == AveragePrecision::zero;
+    if (!are_averages_zero) return "exact";
     return fmt::format("exact, but each average is 0: 1/{} rounds to 0 in this type", slots_.ranks());
   }
 
@@ -94,7 +96,7 @@ class FloatReduction {
   }
 
   /// For sum, mulsum and avg: a nonzero integer. The magnitudes of an element's integers, times the scalars of mulsum,
-  /// sum to at most 2^significand_bits.
+  /// sum to at most 2^significand_bits. Example: half has 11 bits, so each of 8 magnitudes is from 1 to 256.
   std::int64_t drawn_integer(int slot, std::size_t position) const {
     const int max_scalar = op_ == Redop::mulsum ? 2 : 1;
     const std::uint64_t bound =
@@ -105,7 +107,7 @@ class FloatReduction {
   }
 
   /// For sum, mulsum and avg: exponent of the power of two that multiplies an element's integers. The smallest product
-  /// is normal even after division by the ranks, and the sum is finite.
+  /// is normal even after division by the ranks, and the sum is finite. For avg, the ranks are a power of two.
   int scale_exponent(std::size_t position) const {
     const int divisor_exponent = op_ == Redop::avg ? std::countr_zero(static_cast<unsigned>(slots_.ranks())) : 0;
     const int min_exponent = kLimit.min_exponent + divisor_exponent;
@@ -114,8 +116,8 @@ class FloatReduction {
     return min_exponent + static_cast<int>(map_below(random_bits(position, kScaleLane), exponent_count));
   }
 
-  /// For prod: an integer times a power of two. The product of an element's integers is below 2^significand_bits, and
-  /// the powers keep the product of any subset of the factors a normal number.
+  /// For prod: an integer times a power of two. The product of an element's integers is below 2^significand_bits, so it
+  /// is exact. The powers of two are such that the product of any of the factors is a normal number.
   double drawn_factor(int slot, std::size_t position) const {
     const int drawn_count = slots_.drawn_count();
     const int bits = factor_bits(slot, position);
@@ -130,8 +132,8 @@ class FloatReduction {
     return random & 1 ? -magnitude : magnitude;
   }
 
-  /// For prod: number of significand bits of the factor in `slot`. The bits of the type are distributed over the slots
-  /// at random, starting at a random slot. The last slot gets the remaining bits.
+  /// For prod: number of significand bits of the factor in `slot`. Beginning with a random slot, each slot takes a
+  /// random number of the type's remaining bits, and the last slot takes the rest.
   int factor_bits(int slot, std::size_t position) const {
     const int drawn_count = slots_.drawn_count();
     const int start_slot =
@@ -160,7 +162,7 @@ class FloatReduction {
   double drawn_average_input(int slot, std::size_t position) const {
     const std::uint64_t random = random_bits(position, 0);
     const ExactAverage& number = exact_averages_.numbers[map_below(random, exact_averages_.numbers.size())];
-    // With more ranks than elements in a tile, both slots are needed to give each rank a value.
+    // With more ranks than elements in a tile (step > 1), one slot would leave some ranks without a number.
     const bool uses_both_slots = number.allows_two_ranks && (slots_.step() > 1 || (random & 2) != 0);
     if (slot == 1 && !uses_both_slots) return 0;
     // The sign of an average that rounds to zero depends on the way it is computed.

@@ -8,8 +8,9 @@
 namespace busbw {
 namespace {
 
-/// Calls visit(values, offset, block_elements) for each block of the range, of which the first and the last may be
-/// partial. `values` points into the tile; `offset` is the number of elements from `first`.
+/// Calls visit(values, offset, block_elements) for each block of the range. The range may begin and end within a block,
+/// so the first and the last block may be partial. `values` points into the tile; `offset` counts elements from
+/// `first`.
 template <class Visit>
 void for_each_block(const DataStream& stream, std::uint64_t first, std::size_t elements, const Visit& visit) {
   for (std::size_t offset = 0; offset < elements;) {

@@ -1,6 +1,6 @@
 #pragma once
-// Writes and compares data streams in host-accessible memory, at memory speed. The host backend uses it for all data,
-// the GPU backend to name the wrong elements.
+// Writes and compares data streams in host-accessible memory, at memory speed. The host backend uses these functions
+// for all data, the GPU backend to find the wrong elements.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,6 +1,7 @@
 #pragma once
 // Integer inputs and results of reductions. Sums and products are taken modulo 2^bits, so any order gives the same
-// result. docs/explanation/correctness.md has the proofs, contribution_slots.hpp the slots.
+// result. A few ranks contribute random ("drawn") values to an element, the others fillers (contribution_slots.hpp).
+// docs/explanation/correctness.md has the proofs.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -39,11 +40,12 @@ class IntegerReduction {
     if (op_ == Redop::max || op_ == Redop::min) return extreme_value(0, position);
     if (op_ == Redop::avg) return static_cast<T>(input_sum(position) / static_cast<std::uint64_t>(ranks));
     if (op_ == Redop::prod) {
+      // Pairs of fillers cancel, so only an odd number of them leaves a factor: the first filler.
       std::uint64_t product = (ranks - drawn_count) % 2 == 0 ? 1 : filler(drawn_count, position);
       for (int slot = 0; slot < drawn_count; ++slot) product *= drawn_factor(slot, position);
       return static_cast<T>(product);
     }
-    std::uint64_t sum = 0;
+    std::uint64_t sum = 0;  // mulsum doubles the data of odd ranks
     for (int slot = 0; slot < drawn_count; ++slot) {
       const std::uint64_t value = drawn_value(slot, position);
       const bool is_doubled = op_ == Redop::mulsum && slots_.rank_of(slot, position) % 2 == 1;
@@ -54,7 +56,8 @@ class IntegerReduction {
 
   /// "exact", or a statement of the errors that the data cannot show.
   std::string exactness() const {
-    if (op_ != Redop::avg || static_cast<std::uint64_t>(slots_.ranks()) <= kMax) return "exact";
+    const bool are_averages_zero = op_ == Redop::avg && static_cast<std::uint64_t>(slots_.ranks()) > kMax;
+    if (!are_averages_zero) return "exact";
     return fmt::format("exact, but each average is 0: the inputs must not sum to more than {} over {} ranks", kMax,
                        slots_.ranks());
   }
@@ -78,8 +81,8 @@ class IntegerReduction {
                            [&](int i) { return static_cast<T>(drawn_value(i, position)); });
   }
 
-  /// For averages: the sum of all inputs, at most kMax. If the sum is a multiple of the number of ranks, the quotient
-  /// shows any loss. If the sum is one below a multiple, the quotient shows any excess.
+  /// For averages: the sum of all inputs, at most kMax. The quotient of the sum and the ranks is rounded down. If the
+  /// sum is a multiple of the ranks, any loss changes the quotient. If it is one below a multiple, any excess does.
   std::uint64_t input_sum(std::size_t position) const {
     const auto ranks = static_cast<std::uint64_t>(slots_.ranks());
     if (ranks > kMax) return kMax;
@@ -88,17 +91,18 @@ class IntegerReduction {
     return random & 1 ? multiple : multiple - 1;
   }
 
-  /// For averages: the part of the input sum that a slot holds. Two neighboring slots together hold twice the mean. The
-  /// last slot also holds the remainder.
+  /// For averages: the share of the input sum that a slot with a drawn value holds. Slots 0 and 1 hold the even share
+  /// plus and minus a random shift, likewise slots 2 and 3, and so on. The last slot also holds the remainder.
   std::uint64_t average_share(int slot, std::size_t position) const {
     const auto drawn_count = static_cast<std::uint64_t>(slots_.drawn_count());
     const std::uint64_t sum = input_sum(position);
-    const std::uint64_t mean = sum / drawn_count;
+    const std::uint64_t even_share = sum / drawn_count;
     const bool is_last = slot + 1 == slots_.drawn_count();
-    const std::uint64_t remainder = is_last ? sum - mean * drawn_count : 0;
-    if (mean == 0 || (is_last && slot % 2 == 0)) return mean + remainder;
-    const std::uint64_t shift = drawn_value(slot / 2, position) % mean;
-    return (slot % 2 == 0 ? mean + shift : mean - shift) + remainder;
+    const std::uint64_t remainder = is_last ? sum % drawn_count : 0;
+    const bool has_partner = slot % 2 == 1 || !is_last;
+    if (even_share == 0 || !has_partner) return even_share + remainder;
+    const std::uint64_t shift = drawn_value(slot / 2, position) % even_share;
+    return (slot % 2 == 0 ? even_share + shift : even_share - shift) + remainder;
   }
 
   /// Slots from drawn_count() on hold pairs of fillers that cancel: a number and its negative (sum) or inverse (prod).
@@ -124,8 +128,8 @@ class IntegerReduction {
     // With scalars of 1, pairs cancel. An odd number of fillers leaves the first one.
     std::uint64_t factor = static_cast<std::uint64_t>((ranks - first_slot) % 2);
     if (op_ == Redop::mulsum) {
-      // The scalar is 1 for even and 2 for odd ranks, so fillers of odd ranks count once more. The rank of a slot is
-      // slot - rotation, plus `ranks` for slots below the rotation.
+      // The scalar is 1 for even and 2 for odd ranks, so fillers of odd ranks count once more. Slots below the rotation
+      // belong to rank slot - rotation + ranks, the other slots to rank slot - rotation.
       const int rotation = slots_.rotation(position);
       const int first_unwrapped = std::max(first_slot, rotation);
       factor += odd_rank_factor(first_slot, first_unwrapped, rotation + ranks) +
@@ -134,13 +138,14 @@ class IntegerReduction {
     return factor * filler(first_slot, position);
   }
 
-  /// Sum of the odd ranks' fillers in slots begin .. end-1, as a multiple of the first filler. The rank of a
-  /// slot has the parity of slot + shift. Odd ranks are in every second slot, so their fillers have the same sign.
+  /// Sum of the odd ranks' fillers in slots begin .. end-1, as a multiple of the first filler. A slot belongs to an odd
+  /// rank if slot + shift is odd. These are every second slot, so their fillers have the same sign.
   std::uint64_t odd_rank_factor(int begin, int end, int shift) const {
     const int first_odd = begin + ((begin + shift) % 2 == 0 ? 1 : 0);
     if (first_odd >= end) return 0;
-    const auto slots = static_cast<std::uint64_t>((end - first_odd + 1) / 2);
-    return (first_odd - slots_.drawn_count()) % 2 == 0 ? slots : 0 - slots;
+    const auto odd_count = static_cast<std::uint64_t>((end - first_odd + 1) / 2);
+    const bool is_positive = (first_odd - slots_.drawn_count()) % 2 == 0;
+    return is_positive ? odd_count : 0 - odd_count;
   }
 
   Redop op_;

@@ -30,14 +30,16 @@ constexpr T finite_value(std::uint64_t random) {
   if constexpr (kIsFloat<T>) {
     constexpr int kFractionBits = kLimits<T>.significand_bits - 1;
     constexpr int kSignPosition = static_cast<int>(sizeof(T)) * 8 - 1;
-    constexpr auto kMagnitude = static_cast<Bits>((Bits{1} << kSignPosition) - 1);
-    // True for IEEE 754's formats. f8e4m3 has numbers with the exponent that other formats reserve for infinity.
+    constexpr auto kMagnitudeMask = static_cast<Bits>((Bits{1} << kSignPosition) - 1);
+    // True for IEEE 754's formats. f8e4m3 uses the exponent that they reserve for infinity for numbers, so its
+    // max_exponent is one larger.
     constexpr bool kHasInfinity = kLimits<T>.min_exponent == 1 - kLimits<T>.max_exponent;
-    // Bit patterns from here on are infinity or NaN. A type without infinity has one NaN, with all bits set.
+    // Bit patterns from here on are infinity or NaN: from 0x7c00 for half. A type without infinity has one NaN, with
+    // all bits set: 0x7f for f8e4m3.
     constexpr auto kFirstNotFinite =
-        static_cast<Bits>(kHasInfinity ? kMagnitude & ~((Bits{1} << kFractionBits) - 1) : kMagnitude);
+        static_cast<Bits>(kHasInfinity ? kMagnitudeMask & ~((Bits{1} << kFractionBits) - 1) : kMagnitudeMask);
     // Inverting the top bit of the exponent gives a number near 1.
-    if ((bits & kMagnitude) >= kFirstNotFinite) bits = static_cast<Bits>(bits ^ (Bits{1} << (kSignPosition - 1)));
+    if ((bits & kMagnitudeMask) >= kFirstNotFinite) bits = static_cast<Bits>(bits ^ (Bits{1} << (kSignPosition - 1)));
   }
   return std::bit_cast<T>(bits);
 }
@@ -49,10 +51,10 @@ constexpr T normal_value(std::uint64_t random) {
   if constexpr (kIsFloat<T>) {
     using Bits = typename BitsOf<T>::type;
     constexpr int kFractionBits = kLimits<T>.significand_bits - 1;
-    constexpr auto kMagnitude = static_cast<Bits>((Bits{1} << (sizeof(T) * 8 - 1)) - 1);
+    constexpr auto kMagnitudeMask = static_cast<Bits>((Bits{1} << (sizeof(T) * 8 - 1)) - 1);
     constexpr auto kFirstNormal = static_cast<Bits>(Bits{1} << kFractionBits);
     const auto bits = std::bit_cast<Bits>(value);
-    if ((bits & kMagnitude) < kFirstNormal) return std::bit_cast<T>(static_cast<Bits>(bits | kFirstNormal));
+    if ((bits & kMagnitudeMask) < kFirstNormal) return std::bit_cast<T>(static_cast<Bits>(bits | kFirstNormal));
   }
   return value;
 }

@@ -76,7 +76,7 @@ DataStream ReductionValues::reduced(std::uint64_t seed) const {
 }
 
 DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed) {
-  // GCC 13 takes a returned reference for one to a temporary.
+  // The lambda returns a pointer, because GCC 13 takes a returned reference for one to a temporary.
   const Tile& tile = *with_element_type(dtype, []<class T>() { return &finite_tile<T>(); });
   // All ranks share the tile, so each source rank needs a seed of its own.
   const std::uint64_t rank_seed = mix_bits(seed) + static_cast<std::uint64_t>(source_rank);

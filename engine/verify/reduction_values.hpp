@@ -1,6 +1,6 @@
 #pragma once
-// Data of a run's buffers and the expected results: for every type, operator and number of ranks, and for data that a
-// collective only moves. docs/explanation/correctness.md proves that each result is unique, in any order of reduction.
+// Input data and expected results: of reductions, for every type, operator and number of ranks, and of collectives that
+// only move data. docs/explanation/correctness.md proves that each result is unique, in any order of reduction.
 #include <cstdint>
 #include <map>
 #include <string>
