@@ -15,7 +15,7 @@ std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, 
   return *kernel;
 }
 
-// `supported_text` describes the rules of `supports`.
+// `supported_text` describes these rules: change both together.
 bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
   if (kernel.collective != "all_reduce") return true;
   // The NVSwitch reduces (instruction multimem.ld_reduce). The kernels contain only its additions of float and double.

@@ -80,7 +80,7 @@ inline constexpr std::array kDeviceKernels{
                      .description = "stores to reachable ranks, network transfers to the other ranks",
                      .needs_gin = true}};
 
-/// CTAs of a kernel: the maximum of -V, and nccl-tests' default.
+/// CTAs (thread blocks) of a kernel: the maximum of -V, and nccl-tests' default.
 inline constexpr int kMaxDeviceCtas = 128;
 inline constexpr int kDefaultDeviceCtas = 16;
 

@@ -13,7 +13,7 @@ namespace busbw {
 /// Result of converting a number beyond the largest finite one.
 enum class Overflow {
   infinity,  // infinity, as IEEE 754 rounding to nearest gives
-  saturate,  // the largest finite number, for infinities too, as CUDA's __NV_SATFINITE gives
+  saturate,  // the largest finite number, also instead of infinity, as CUDA's __NV_SATFINITE gives
 };
 
 /// A format of one sign bit, `ExponentBits` of exponent and `FractionBits` of fraction, at most 16 bits in all.
@@ -47,13 +47,15 @@ struct SmallFloat {
     constexpr std::uint32_t kJustUnderHalf = (1u << (kDroppedBits - 1)) - 1;
     std::uint32_t rounded = (magnitude + kJustUnderHalf + last_kept_bit) >> kDroppedBits;
     if constexpr (kBias != kFloatBias) {
+      // Replaces the exponent's bias.
       rounded -= static_cast<std::uint32_t>(kFloatBias - kBias) << FractionBits;
       // Subnormal results are multiples of the smallest one. Around kSpacer, neighboring floats have this distance. So
       // the processor rounds the sum with kSpacer to such a multiple, and the low bits of the sum are the result.
       constexpr float kSpacer = power_of_two(1 - kBias - FractionBits + kFloatFractionBits);
-      constexpr auto kFirstNormal = static_cast<std::uint32_t>(kFloatBias - kBias + 1) << kFloatFractionBits;
       const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + kSpacer) -
                                       std::bit_cast<std::uint32_t>(kSpacer);
+      // The smallest normal number of this format, as a float.
+      constexpr auto kFirstNormal = static_cast<std::uint32_t>(kFloatBias - kBias + 1) << kFloatFractionBits;
       rounded = select(magnitude < kFirstNormal, subnormal, rounded);
     }
     constexpr std::uint32_t kOverflowBits = OnOverflow == Overflow::saturate ? kMaxFiniteBits : kExponentMask;
@@ -99,8 +101,10 @@ struct SmallFloat {
     const std::uint32_t magnitude = bits & static_cast<Bits>(kSignBit - 1);
     std::uint32_t result = magnitude << kDroppedBits;
     if constexpr (kBias != kFloatBias) {
+      // Replaces the exponent's bias.
       result += static_cast<std::uint32_t>(kFloatBias - kBias) << kFloatFractionBits;
       constexpr float kSmallest = power_of_two(1 - kBias - FractionBits);
+      // A subnormal number is a multiple of the smallest one.
       const auto subnormal =
           std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude)) * kSmallest);
       result = select(magnitude < (1u << FractionBits), subnormal, result);
@@ -178,9 +182,10 @@ constexpr T round_to(double value) {
   } else if constexpr (std::is_same_v<T, float>) {
     return static_cast<float>(value);
   } else {
-    // Rounding to float and then to T can round twice in one direction. Therefore an inexact float is replaced by its
-    // neighbor with an odd last bit ("round to odd"), which is no midpoint of a format with at least two bits fewer.
-    // The second rounding then gives the result of a single one (Boldo and Melquiond, 2008).
+    // Rounding to float and then to T can round twice in one direction. So `value`, if it is no float, is first rounded
+    // to odd: of the two floats around it, the one with an odd last bit is taken. An odd float is no midpoint of a
+    // format with at least two bits fewer, so the second rounding gives the result of a single one (Boldo and
+    // Melquiond, 2008).
     const auto nearest = static_cast<float>(value);
     auto bits = std::bit_cast<std::uint32_t>(nearest);
     const auto nearest_value = static_cast<double>(nearest);

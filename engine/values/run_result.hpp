@@ -72,10 +72,10 @@ struct RunSettings {
   bool report_timestamps = false;  // -S
   bool report_times = false;  // --report-times
   bool report_algorithms = false;  // --report-algorithms
-  std::string placement = "both";
+  std::string placement = "both";  // --placement: "in", "out" or "both"
   std::optional<double> target_ci;      // half-width of the 95 % interval of the median, as a fraction of the median
   std::optional<double> max_time_s;     // time budget of one placement of one row
-  int timeout_s = 0;                    // -T; 0: the default limit, or none after -T 0
+  int timeout_s = 0;                    // -T; 0: no limit with "-T 0", the default limit without -T
   int local_register = 0;               // -R
   std::optional<int> cta_policy;        // -x
   int device_implementation = 0;        // -D; 0: the library's own operation
@@ -275,6 +275,7 @@ struct Row {
 /// Rows of all groups for one case (a size of a configuration), in group order; one row without NCCL_TESTS_SPLIT.
 using CaseRows = std::vector<Row>;
 
+/// How a run ended.
 struct RunEnd {
   int exit_code = 0;
   std::string reason;  // "completed", "interrupted", "wrong data", "rank lost or timed out", ...
