@@ -72,7 +72,8 @@ std::optional<std::uint64_t> available_in_group_bytes(const Path& folder, const 
   return difference_or_zero(*limit_bytes, difference_or_zero(*used_bytes, cached_bytes.value_or(0)));
 }
 
-/// Minimum over `group`, a path from /proc/self/cgroup, and all its parents up to `mount`, the root of the hierarchy.
+/// Minimum of available_in_group_bytes over `group`, a path from /proc/self/cgroup, and all its parents up to `mount`,
+/// the root of the hierarchy. The largest number if none of them has a limit.
 std::uint64_t available_in_parents_bytes(const Path& mount, std::string_view group, const GroupFiles& files) {
   std::uint64_t min_bytes = std::numeric_limits<std::uint64_t>::max();
   for (Path path = Path(group).relative_path();; path = path.parent_path()) {

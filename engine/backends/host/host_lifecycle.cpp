@@ -14,7 +14,8 @@ class HostLifecycle final : public CommunicatorLifecycle {
   explicit HostLifecycle(ConnectTeam connect) : connect_(std::move(connect)) {}
 
   void rendezvous(const Creation& creation, LifecycleCommunicator* /*parent*/) override {
-    team_ = creation.team.split(creation.members_of(creation.team.rank()).first);
+    const auto [first_member, _] = creation.members_of(creation.team.rank());
+    team_ = creation.team.split(/*color=*/first_member);
   }
   std::unique_ptr<LifecycleCommunicator> create(const Creation& creation, LifecycleCommunicator* /*parent*/) override {
     const bool is_derived = creation.kind != CreationKind::init;

@@ -1,4 +1,4 @@
-// Operations of a rank on its own memory: copies for the collectives, and the computing load of --with.
+// Operations of a rank on its own memory: copies for the collectives, and the matrix product of --with.
 #include "backends/host/host_memory_communicator.hpp"
 
 #include <algorithm>

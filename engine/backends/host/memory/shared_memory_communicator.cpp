@@ -38,7 +38,7 @@ void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size
   staged_ = max_bytes <= kStagingBytes;
   RankControl& own_control = control(rank_);
   if (staged_) {
-    staging_index_ ^= 1;
+    staging_index_ = 1 - staging_index_;
     copy_bytes(own_control.staging[staging_index_].data(), send, send_bytes);
   } else {
     own_control.send = send;

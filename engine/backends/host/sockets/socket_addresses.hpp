@@ -30,8 +30,8 @@ std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interf
                                           std::span<const Interface> own_interfaces, bool shares_loopback,
                                           std::span<const Interface> unreachable = {});
 
-/// Returns the interfaces of a peer that were tried without success: their addresses precede `reached`, which answered,
-/// in `candidates`.
+/// Returns the interfaces of a peer that were tried without success. `reached`: the address that answered. The
+/// addresses before it in `candidates` did not answer.
 std::vector<Interface> unreachable_interfaces(std::span<const Interface> peer_interfaces,
                                               std::span<const Endpoint> candidates, const Endpoint& reached);
 

@@ -20,9 +20,9 @@ namespace busbw {
 class SocketBackend final : public Backend {
  public:
   /// This process runs ranks `first_rank` to `first_rank + ranks - 1` of the job. `version` is the program's own
-  /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it. `first_on_host`: set for
-  /// flows. Each rank then uses one network interface only, and the ranks of a host take them in turn. The value is the
-  /// number of this process's first rank among the ranks of its host. If empty, ranks use all interfaces.
+  /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it. `first_on_host`: position of
+  /// `first_rank` among the ranks of its host, only for flows. Each rank of flows uses one network interface, and the
+  /// ranks of a host take its interfaces in turn. If empty, each rank uses all interfaces.
   SocketBackend(int first_rank, int ranks, std::string version, std::optional<int> first_on_host = {});
 
   const BackendTraits& traits() const override { return kHostTraits; }

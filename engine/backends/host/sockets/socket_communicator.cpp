@@ -23,7 +23,7 @@ constexpr std::size_t kMaxTreeBytes = std::size_t{32} << 10;
 /// Maximum bytes received from a rank before they are reduced, so that they are still in the cache.
 constexpr std::size_t kMaxSlotBytes = std::size_t{128} << 10;
 
-/// Time limit of `reconnect`, in limits of give_up_peers_after, each of which is at most 0.3 of -T.
+/// Time limit of `reconnect`, as a multiple of the limit of give_up_peers_after, which is at most 0.3 of -T.
 constexpr double kConnectLimits = 2;
 
 std::size_t rounded_up(std::size_t number, std::size_t multiple) {
@@ -94,8 +94,8 @@ void SocketCommunicator::gather_shares(std::byte* all, const RankShares& shares)
   }
 }
 
-// A rank holds its own share and those of the ranks after it. Each step doubles their number, until it holds all. Ranks
-// wrap around: rank 0 follows the last one.
+// A rank holds its own share and those of the ranks after it. Each step doubles the number of shares that a rank holds,
+// until the rank holds all. Ranks wrap around: rank 0 follows the last one.
 void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& shares) {
   // Calls `transfer(data, bytes)` for the shares of `rank_count` ranks from `first_rank` on: two ranges if they wrap.
   const auto transfer_shares = [&](int first_rank, int rank_count, const auto& transfer) {
@@ -335,8 +335,8 @@ bool SocketCommunicator::give_up_peers_after(double limit_s) {
   return true;
 }
 
-// Ranks also give up healthy peers: those that wait for a lost or stopped one. New connections have no data of the
-// round in which that happened.
+// Ranks also give up healthy peers: those that wait for a lost or stopped rank. New connections carry no data that was
+// sent before the loss.
 ConnectionProblem SocketCommunicator::reconnect(Team& living) {
   mesh_.reconnect(living, kConnectLimits * peer_limit_s_);
   exchange_.restart();

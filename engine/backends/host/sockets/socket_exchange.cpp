@@ -92,14 +92,16 @@ std::size_t SocketExchange::receivable_bytes(const FlowState& recv) const {
   if (!in_place_) return recv.bytes;
   // In place, received data must not overwrite data that is not sent yet.
   const std::byte* const position = recv.data + recv.done_bytes;
-  const std::byte* limit = recv.data + recv.bytes;
+  const std::byte* writable_end = recv.data + recv.bytes;
   for (const FlowState& send : sends_) {
     const std::byte* const unsent_begin = send.data + send.done_bytes;
     const std::byte* const unsent_end = send.data + send.bytes;
     const bool is_sent = unsent_begin == unsent_end;
-    if (!is_sent && std::less{}(unsent_begin, limit) && std::less{}(position, unsent_end)) limit = unsent_begin;
+    const bool is_in_the_way = std::less{}(unsent_begin, writable_end) && std::less{}(position, unsent_end);
+    if (!is_sent && is_in_the_way) writable_end = unsent_begin;
   }
-  return std::less{}(limit, position) ? recv.done_bytes : static_cast<std::size_t>(limit - recv.data);
+  const bool is_writable = std::less{}(position, writable_end);
+  return is_writable ? static_cast<std::size_t>(writable_end - recv.data) : recv.done_bytes;
 }
 
 bool SocketExchange::is_next(const std::vector<FlowState>& flows, const FlowState& flow) {

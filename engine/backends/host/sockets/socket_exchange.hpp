@@ -79,8 +79,8 @@ class SocketExchange {
   /// Moves bytes until all receives, and with `finishes_sends` all sends, are complete.
   void move_all_flows(bool finishes_sends);
   static bool are_complete(const std::vector<FlowState>& flows);
-  /// Upper limit for `done_bytes` at this moment. The source limits a forwarded send. Data that is not yet sent limits
-  /// an in-place receive.
+  /// Maximum of `done_bytes` at this moment. A forwarded send can only move what its source has received. An in-place
+  /// receive must not overwrite data that is not sent yet.
   std::size_t sendable_bytes(const FlowState& send) const;
   std::size_t receivable_bytes(const FlowState& recv) const;
   /// True if all earlier flows with the same peer and direction are complete.
@@ -102,7 +102,7 @@ class SocketExchange {
   int peer_loss_grace_ticks_;
   Phase phase_ = Phase::initialisation;
   bool in_place_ = false;
-  std::optional<int> max_idle_ticks_;
+  std::optional<int> max_idle_ticks_;  // set by `give_up_after`
   int idle_ticks_ = 0;  // since a byte was moved
   std::map<int, std::string> failed_peers_;
   std::vector<FlowState> sends_;

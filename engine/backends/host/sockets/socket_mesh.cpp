@@ -22,7 +22,8 @@ namespace {
 
 /// Minimum time to connect to a peer, if other peers have used up the limit.
 constexpr double kMinConnectS = 1;
-/// Time to connect to all peers, in limits. It ends before -T, so that a rank that connects does not count as hanging.
+/// Maximum time to connect to all peers, as a multiple of the limit. It is shorter than -T, so that a rank that
+/// connects does not count as hanging.
 constexpr double kMaxConnectLimits = 1.5;
 
 /// The time to connect to a peer has passed.
@@ -68,18 +69,19 @@ void SocketMesh::reconnect(Team& living, double limit_s) {
 }
 
 void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
-  const std::vector<std::optional<int>> numbers = exchange_information(group);
+  // Rank in the communicator of each rank of `group`.
+  const std::vector<std::optional<int>> ranks = exchange_information(group);
   std::vector<PeerInfo> living;
-  for (const auto& number : numbers)
-    if (number) living.push_back(members_[static_cast<std::size_t>(*number)]);
+  for (const auto& rank : ranks)
+    if (rank) living.push_back(members_[static_cast<std::size_t>(*rank)]);
   SocketAcceptor acceptor(rank_, all_on_this_host(living) ? ListenScope::this_host : ListenScope::all_addresses);
   const auto listeners = all_gather_values(group, Listener{acceptor.port(), acceptor.token()});
   std::vector<int> lower_ranks;
   std::map<int, Listener> higher_ranks;
   for (std::size_t i = 0; i < listeners.size(); ++i) {
-    if (!numbers[i] || listeners[i].port == 0 || unreachable_.contains(*numbers[i])) continue;
-    if (*numbers[i] < rank_) lower_ranks.push_back(*numbers[i]);
-    if (*numbers[i] > rank_) higher_ranks.emplace(*numbers[i], listeners[i]);
+    if (!ranks[i] || listeners[i].port == 0 || unreachable_.contains(*ranks[i])) continue;
+    if (*ranks[i] < rank_) lower_ranks.push_back(*ranks[i]);
+    if (*ranks[i] > rank_) higher_ranks.emplace(*ranks[i], listeners[i]);
   }
 
   // Ranks accept all the time. So no rank waits for a rank that itself waits for an unreachable one.
@@ -101,7 +103,7 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
     if (!limit_s && accepting.valid()) accepting.get();  // a rank that cannot connect aborts the job
     // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
     // that reads the frame would also read that data, and lose it.
-    // Ranks do not exchange the reasons, so that not every rank receives the texts of all unreachable pairs.
+    // Ranks exchange only numbers. With the reasons, every rank would receive the texts of all unreachable pairs.
     unreached_ranks = all_gather_values(group, own_unreached_ranks);
   } catch (...) {
     should_stop = true;
@@ -110,8 +112,8 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
   should_stop = true;
   if (accepting.valid()) accepting.get();
   for (std::size_t i = 0; i < unreached_ranks.size(); ++i)
-    if (numbers[i] && std::ranges::find(unreached_ranks[i], rank_) != unreached_ranks[i].end())
-      note_missing_connection(*numbers[i]);
+    if (ranks[i] && std::ranges::find(unreached_ranks[i], rank_) != unreached_ranks[i].end())
+      note_missing_connection(*ranks[i]);
   for (const int peer : lower_ranks)
     if (connection(peer) < 0) note_missing_connection(peer);
   for (const auto& [peer, reason] : unreachable_) connections_[static_cast<std::size_t>(peer)] = Descriptor();
@@ -125,16 +127,16 @@ void SocketMesh::note_missing_connection(int peer) {
 std::vector<std::optional<int>> SocketMesh::exchange_information(Team& group) {
   PeerInfo& own_info = members_[static_cast<std::size_t>(rank_)];
   own_info = {own_info.world_rank, host_name(), loopback_namespace_id(), own_interfaces_, rank_};
-  std::vector<std::optional<int>> numbers;
+  std::vector<std::optional<int>> ranks;
   for (const Bytes& encoded : all_gather_values(group, own_info.encoded())) {
-    numbers.emplace_back();
+    ranks.emplace_back();
     if (encoded.empty()) continue;
     PeerInfo info = decode_peer_info(encoded);
     if (info.rank < 0 || info.rank >= size()) throw BrokenMessage();
-    numbers.back() = info.rank;
+    ranks.back() = info.rank;
     members_[static_cast<std::size_t>(info.rank)] = std::move(info);
   }
-  return numbers;
+  return ranks;
 }
 
 bool SocketMesh::is_on_this_host(int peer) const {
@@ -168,11 +170,11 @@ std::vector<int> SocketMesh::connect_to_higher_ranks(const std::map<int, Listene
     const std::vector<Interface>& interfaces = members_[static_cast<std::size_t>(peer)].interfaces;
     auto addresses = candidate_addresses(interfaces, own_interfaces_, is_on_this_host(peer), unreachable_networks);
     for (Endpoint& address : addresses) address = endpoint_of(address.host(), listener.port);
-    TickLimit min_limit(kMinConnectS);
+    TickLimit min_time(kMinConnectS);
     const auto check_time = [&] {
       throw_if_aborted(group);
-      if (!limit || !limit->has_passed()) return;
-      if (min_limit.has_passed() || limit_of_all->has_passed()) throw ConnectTimeout{};
+      const bool is_late = limit && limit->has_passed();
+      if (is_late && (min_time.has_passed() || limit_of_all->has_passed())) throw ConnectTimeout{};
     };
     ConnectResult connected;
     try {
