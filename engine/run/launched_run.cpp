@@ -101,7 +101,7 @@ class LaunchedProcess {
         job_(job),
         watched_call_(no_progress_limit_s(options), [this](const Failure& failure) { abort_and_exit(failure); }),
         collective_(options.make_collective()),
-        backend_(watched_call_(choice.entry->opening, [&] { return make_backend(choice, options, world); })) {}
+        backend_(watched_call_(choice.entry->activity, [&] { return make_backend(choice, options, world); })) {}
 
   JobResult run() {
     require_replayable(options_, *backend_);

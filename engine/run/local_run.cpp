@@ -24,7 +24,7 @@ JobResult run_local(const Options& options) {
   const BackendChoice choice = watched_call("looking for GPUs", [&] {
     return choose_backend(options, /*forks_follow=*/options.settings.processes > 1, process_environment);
   });
-  const auto backend = watched_call(choice.entry->opening, [&] { return make_backend(choice, options, World{}); });
+  const auto backend = watched_call(choice.entry->activity, [&] { return make_backend(choice, options, World{}); });
   require_replayable(options, *backend);
   const auto unsupported = unsupported_types(options.data, *collective, *backend);
 

@@ -59,8 +59,8 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   const RunSettings& settings = options.settings;
   const int ranks = local_ranks(options, world);
   // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. Without this variable, each process of a
-  // node takes the GPUs after those of the previous process. After the last visible GPU, processes take GPU 0 again:
-  // they share GPUs, or a launcher makes only its own GPUs visible to each process.
+  // node takes the GPUs after those of the previous process. After the last visible GPU comes GPU 0 again: if processes
+  // share GPUs, or if the launcher makes only the GPUs of one process visible to it.
   const int visible = std::max(1, static_cast<int>(survey.gpus.size()));
   const int own_first = world.local_rank * ranks % visible;
   NcclBackendConfig config{.ranks = {.count = ranks,
@@ -104,7 +104,7 @@ constexpr BackendEntry kBackends[]{{kNcclTraits, "opening NCCL and its GPUs", su
   throw options.flags.invalid_value("--backend", allowed + suggestion(options.backend, names));
 }
 
-/// Notes in `choice` why `auto` does not select a backend that can use no GPU.
+/// Stores in `choice` why `auto` skips a backend that needs GPUs.
 void note_missing_gpus(const GpuSurvey& survey, Environment environment, BackendChoice& choice) {
   if (const auto request = gpu_request(environment))
     choice.request_error = fmt::format("GPUs are requested ({}), but {}", *request, survey.no_gpu_reason);

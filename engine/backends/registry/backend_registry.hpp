@@ -16,7 +16,7 @@ namespace busbw {
 /// One backend.
 struct BackendEntry {
   BackendTraits traits;
-  const char* opening;                     // completes "while ...", for messages about `make`
+  const char* activity;                    // of `make`; completes "while ..." in messages
   GpuSurvey (*survey)(bool forks_follow);  // null if the backend needs no GPU
   /// Makes the backend for the ranks of this process of the job. Throws UsageError or EnvironmentError if it cannot
   /// run.
@@ -29,10 +29,11 @@ std::span<const BackendEntry> all_backends();
 /// Backend that --backend selects.
 struct BackendChoice {
   const BackendEntry* entry = nullptr;
-  GpuSurvey survey;           // GPUs that the backend can use
-  std::string no_gpu_reason;  // why `auto` found no GPU; empty if it found or sought none
-  std::string unused_gpus_warning = {};  // if `auto` cannot use the GPUs of this machine, because of this build
-  std::string request_error = {};        // if the environment requests GPUs and `auto` found none
+  GpuSurvey survey;  // GPUs that the backend can use
+  // Texts about GPUs that `auto` did not find or cannot use. Each is empty if its condition is false.
+  std::string no_gpu_reason;             // the build supports GPUs, but `auto` found none
+  std::string unused_gpus_warning = {};  // the machine has GPUs, but the build does not support them
+  std::string request_error = {};        // the environment requests GPUs, but `auto` found none
 };
 
 /// Surveys the GPUs, unless the selected backend needs none. `forks_follow`: this process will run its ranks in forks.
