@@ -5,7 +5,7 @@
 namespace busbw {
 namespace {
 
-constexpr unsigned kTile = 32;  // order of a tile; a block has one thread for each of its elements
+constexpr unsigned kTile = 32;  // rows and columns of a tile; a block has one thread for each of its elements
 
 __device__ unsigned long long global_timer_ns() {
   unsigned long long ns;

@@ -1,5 +1,6 @@
 #pragma once
-// Kernels that stand for a job's computation: a delay, which uses one thread, and a load for all multiprocessors.
+// Kernels that stand for a job's computation: a delay, which uses one thread, and a matrix product, which keeps all
+// multiprocessors busy.
 #include <cuda_runtime_api.h>
 
 namespace busbw {

@@ -14,6 +14,7 @@ template <class Word>
 __global__ void __launch_bounds__(kThreads) copy(unsigned char* to, const unsigned char* from, std::size_t bytes) {
   const std::size_t thread = blockIdx.x * static_cast<std::size_t>(kThreads) + threadIdx.x;
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * kThreads;
+  // 12 for address 0x1004 and words of 16 bytes.
   const std::size_t bytes_to_alignment = -reinterpret_cast<std::uintptr_t>(to) & (sizeof(Word) - 1);
   const std::size_t head = bytes_to_alignment < bytes ? bytes_to_alignment : bytes;
   const std::size_t words = (bytes - head) / sizeof(Word);

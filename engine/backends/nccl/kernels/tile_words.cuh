@@ -51,8 +51,9 @@ class TileLocator {
 };
 
 /// Reads 16 bytes of the tile from any offset, out of two aligned words of four 4-byte parts each. The first selection
-/// drops 0 or 2 parts (a0 to a5 remain), the second 0 or 1 (b0 to b4 remain). A funnel shift drops 0 to 3 bytes. No
-/// branch depends on the offset, so all lanes of a warp run the same instructions.
+/// drops 0 or 2 parts (a0 to a5 remain), the second 0 or 1 (b0 to b4 remain). A funnel shift drops 0 to 3 bytes.
+/// Offset 22, for example, is 16 + 4 + 2: it begins with word 1 and drops 0 parts, then 1 part, then 2 bytes. No branch
+/// depends on the offset, so all lanes of a warp run the same instructions.
 __device__ inline uint4 tile_word(const unsigned char* tile, unsigned offset) {
   const uint4* const words = reinterpret_cast<const uint4*>(tile) + offset / kWordBytes;
   const uint4 low = words[0];

@@ -19,6 +19,7 @@ struct VectorRange {
 
 /// Splits `count` elements of `element_bytes` (1, 2, 4 or 8). They are read from byte offset `send_offset` and written
 /// to byte offset `recv_offset` of aligned memory. Returns no vectors if the two offsets are aligned differently.
+/// Example: 100 floats at offset 8 are a head of 2, 24 vectors and a tail of 2.
 constexpr VectorRange split_by_vectors(std::size_t send_offset, std::size_t recv_offset, std::size_t count,
                                        unsigned element_bytes) {
   if (send_offset % kVectorBytes != recv_offset % kVectorBytes) return {count, 0, 0};
@@ -35,15 +36,15 @@ struct Worker {
 };
 
 /// A thread among the threads of all ranks, if all ranks share the work. Their kernels have equal grids. The threads of
-/// a block have consecutive indexes.
+/// a block have consecutive indexes: first those of block 0 of every rank, then those of block 1 of every rank.
 constexpr Worker worker_among_ranks(unsigned thread, unsigned block, unsigned block_threads, unsigned blocks, int rank,
                                     int ranks) {
   return {thread + std::size_t{block_threads} * (static_cast<std::size_t>(rank) + std::size_t{block} * ranks),
           std::size_t{block_threads} * blocks * ranks};
 }
 
-/// Like worker_among_ranks, but consecutive warps belong to different ranks and blocks. Work for a few warps is then
-/// spread over all ranks.
+/// Like worker_among_ranks, but consecutive warps belong to different ranks and blocks: first come the first warps of
+/// all blocks, then their second warps. Work for a few warps is then spread over all ranks.
 constexpr Worker interleaved_worker_among_ranks(unsigned thread, unsigned block, unsigned block_threads,
                                                 unsigned blocks, int rank, int ranks) {
   const std::size_t warp = thread / kWarpThreads;
