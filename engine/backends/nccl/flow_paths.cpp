@@ -13,20 +13,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// NCCL's variables for flows, with their values:
-/// - PXN would send a flow through the NIC of another GPU. Without it, a flow uses the NICs of its own two GPUs.
-/// - Four channels per network peer reach the rate of a NIC of 400 Gb/s. By default, large communicators use one
-///   (graph/paths.cc in NCCL 2.30).
-/// - With 32 channels, flows within a node are fastest and most alike. With 16, the rates of healthy GPUs with several
-///   partners differ by a factor of 1.5 (bench/results/h200-x4-flows.md).
-/// - Small buffers bound the memory that NCCL keeps for connections. Flows in both directions are faster with them. A
-///   channel to an NVLink peer takes 2.6 MiB in each direction, so 32 channels to 7 peers take 2 x 0.6 GiB. Flows do
-///   not use the buffers of LL128. Connections over a network share 32 x 16 x 128 KiB.
-constexpr std::pair<const char*, const char*> kSettings[]{{"NCCL_PXN_DISABLE", "1"},
-                                                          {"NCCL_NCHANNELS_PER_NET_PEER", "4"},
-                                                          {"NCCL_MAX_P2P_NCHANNELS", "32"},
-                                                          {"NCCL_BUFFSIZE", "2097152"},
-                                                          {"NCCL_LL128_BUFFSIZE", "65536"}};
+/// NCCL's variables for flows, with their values.
+constexpr std::pair<const char*, const char*> kSettings[]{
+    // PXN would send a flow through the NIC of another GPU. Without it, a flow uses the NICs of its own two GPUs.
+    {"NCCL_PXN_DISABLE", "1"},
+    // Four channels per network peer reach the rate of a NIC of 400 Gb/s. By default, large communicators use one
+    // (graph/paths.cc in NCCL 2.30).
+    {"NCCL_NCHANNELS_PER_NET_PEER", "4"},
+    // With 32 channels, flows within a node are fastest and most alike. With 16, the rates of healthy GPUs with several
+    // partners differ by a factor of 1.5 (bench/results/h200-x4-flows.md).
+    {"NCCL_MAX_P2P_NCHANNELS", "32"},
+    // Small buffers bound the memory that NCCL keeps for connections, and speed up flows in both directions. A channel
+    // to an NVLink peer takes 2.6 MiB in each direction, so 32 channels to 7 peers take 2 x 0.6 GiB. All connections
+    // over a network share 32 x 16 x 128 KiB. Flows do not use the buffers of LL128.
+    {"NCCL_BUFFSIZE", "2097152"},
+    {"NCCL_LL128_BUFFSIZE", "65536"}};
 
 constexpr const char* kBlockingVariable = "NCCL_COMM_BLOCKING";
 
@@ -45,7 +46,7 @@ bool is_listed(std::string_view name, std::string_view list) {
     if (is_exact ? name == listed : name.starts_with(listed)) is_found = true;
     list.remove_prefix(std::min(entry.size() + 1, list.size()));
   }
-  return excludes ? !is_found : is_found;
+  return is_found != excludes;
 }
 
 /// Names of the devices in `folder` that the list in `variable` selects, sorted by number: mlx5_2 before mlx5_10. A

@@ -41,8 +41,8 @@ void throw_if_aborted(const Team& world) {
   if (world.aborted()) throw JobAborted();
 }
 
-/// True for collectives, the kinds up to `exchange`: the requests of several ranks must then be in one NCCL group.
-bool starts_in_nccl_group(IssueRequest::Kind kind) { return kind <= IssueRequest::Kind::exchange; }
+/// True for collectives, the kinds up to `exchange`: the requests of several ranks must be in one NCCL group.
+bool needs_nccl_group(IssueRequest::Kind kind) { return kind <= IssueRequest::Kind::exchange; }
 
 }  // namespace
 
@@ -184,13 +184,13 @@ void LaunchGroup::wait_and_issue(const IssueRequest& leader_request, OperationIs
     throw;
   }
   for_other_members([](MemberQueue& queue) {
-    // Write the shared counter only if the member may wait for it: for its last request, or for free slots. Prefetch
-    // the next request, which the member may already have written.
     IssueRequest& issued_request = queue.request(queue.next);
     if (issued_request.graph) issued_request.graph.reset();
     ++queue.next;
+    // Write the shared counter only if the member may wait for it: for its last request, or for free slots.
     if (queue.next == queue.submitted_seen || queue.next % kRequestsPerUpdate == 0)
       queue.issued.store(queue.next, std::memory_order_release);
+    // Prefetch the next request, which the member may already have written.
     const auto* const next_request = reinterpret_cast<const std::byte*>(&queue.request(queue.next));
     for (std::size_t offset = 0; offset < sizeof(IssueRequest); offset += kCacheLineBytes)
       __builtin_prefetch(next_request + offset);
@@ -234,7 +234,7 @@ void LaunchGroup::issue_submitted(const IssueRequest& leader_request, OperationI
     case IssueRequest::Kind::end_nccl_group: end_nccl_group(leader_issuer); return;
     default: break;
   }
-  if (size() == 1 || !starts_in_nccl_group(leader_request.kind)) {
+  if (size() == 1 || !needs_nccl_group(leader_request.kind)) {
     run_requests();
     return;
   }

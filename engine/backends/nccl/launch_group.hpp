@@ -18,7 +18,7 @@ namespace busbw {
 /// One operation that a rank requests, in the order of its stream. A request fills whole cache lines, because it moves
 /// from one thread to another.
 struct alignas(64) IssueRequest {
-  /// The collectives come first, and `exchange` is the last one: starts_in_nccl_group (launch_group.cpp) relies on this
+  /// The collectives come first, and `exchange` is the last one: needs_nccl_group (launch_group.cpp) relies on this
   /// order.
   enum class Kind : std::uint8_t {
     all_reduce,
@@ -37,7 +37,8 @@ struct alignas(64) IssueRequest {
     stamp,  // timestamp number `count`
     begin_capture,
     end_capture,
-    /// From the captured operations, after all ranks of the group have ended the capture. The issuer keeps the graph.
+    /// Makes a graph of the captured operations, after all ranks of the group have ended the capture. The issuer keeps
+    /// the graph.
     instantiate_graph,
     issue_graph,
     close_gate,  // closing number `count`

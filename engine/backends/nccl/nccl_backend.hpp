@@ -36,7 +36,7 @@ GpuSurvey survey_gpus(bool forks_follow);
 
 /// Ranks and GPUs of this process, and the flags that the backend needs.
 struct NcclBackendConfig {
-  LocalRanks ranks{1, 1, 0};  // ranks of this process and its forks
+  LocalRanks ranks{.count = 1, .per_process = 1, .first_device = 0};
   int first_rank = 0;        // job rank of the first of these ranks
   std::string library = {};  // --library; empty: search for it
   bool null_stream = false;  // -y

@@ -9,7 +9,7 @@ namespace busbw {
 /// Registration of the ranks' buffers with NCCL (-R).
 enum class RegistrationMode { none, local, symmetric };
 
-/// Values of these flags. The defaults are those of nccl-tests.
+/// How one run uses NCCL. The defaults are those of nccl-tests.
 struct NcclOptions {
   RegistrationMode registration = RegistrationMode::none;  // -R
   std::optional<int> cta_policy;                           // -x; if empty, NCCL chooses
@@ -23,7 +23,7 @@ struct NcclOptions {
   bool survives_losses = false;   // flows: no rank waits forever for a lost rank, because calls do not block
   int root_every = 0;             // comm_ops -R: number of ranks for each root; 0: one root
   bool shares_resources = false;  // comm_ops -S: split and shrunk communicators share those of their parent
-  std::optional<int> max_peers;  // maximum number of peers that a rank sends to, if the collective limits it
+  std::optional<int> max_peers;   // maximum number of peers that a rank sends to; empty: no limit
 };
 
 }  // namespace busbw

@@ -15,7 +15,7 @@
 namespace busbw {
 namespace {
 
-constexpr int kMinVersion = 21800;
+constexpr int kMinVersion = 21800;  // 2.18
 constexpr const char* kLibraryVariable = "BUSBW_NCCL_LIBRARY";
 
 /// Functions that every run needs, to run collectives and to end ranks.

@@ -49,8 +49,7 @@ class CudaGate {
   /// Throws if a closing exceeded the kernel's time limit, so that the device went on too early.
   void require_not_expired() const {
     if (__atomic_load_n(&words_->expired, __ATOMIC_ACQUIRE) != 0)
-      // Not an EnvironmentError, because another rank may have delayed this process: its own environment has not
-      // failed.
+      // Not an EnvironmentError, because this process's environment has not failed: another rank may have delayed it.
       throw Error(
           ExitCode::environment,
           fmt::format("{}: operations were held back on the GPU for so long that its time limit passed, so their times "

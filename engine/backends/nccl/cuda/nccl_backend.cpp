@@ -72,7 +72,7 @@ class NcclBackend final : public Backend {
         free_memory_queries_(start_free_memory_queries(config.forks ? std::vector<int>() : numbers_of(gpus_))),
         library_(config.library),
         library_hash_(start_hash_of_file(library_.path)) {
-    if (config.forks) library_hash_.get();  // start_hash_of_file allows no fork before
+    if (config.forks) library_hash_.get();  // no fork is allowed before the hash is known (start_hash_of_file)
     config_.flags.shares_gpus = count_ranks_by_gpu(gpus_).size() < gpus_.size();
     require_flags();
     if (config_.flags.survives_losses && reads_config(library_)) {

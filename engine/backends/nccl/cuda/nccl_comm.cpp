@@ -116,12 +116,15 @@ ncclComm_t NcclComm::release() {
 
 NcclComm::~NcclComm() {
   if (!comm_) return;
-  // ncclCommDestroy may wait for the other ranks of the node, which may be lost.
-  if (world_.aborted() || (survives_losses_ && ends_normally())) {
+  // ncclCommDestroy may wait for the other ranks of the node. Except in the last case, one of them may be lost.
+  if (world_.aborted()) {
+    abort();
+  } else if (!ends_normally()) {
+    release();  // left alone, ends with the process
+  } else if (survives_losses_) {
     abort();
   } else {
-    live_communicators_.remove(comm_);
-    if (ends_normally()) library_.call.comm_destroy(comm_);
+    library_.call.comm_destroy(release());
   }
 }
 

@@ -24,12 +24,12 @@ inline bool may_be_error_of_peer(ncclResult_t result) {
 /// One rank's ncclComm_t.
 class NcclComm {
  public:
-  /// Joins the communicator of `group`, on the current device, under the id that rank 0 of the group creates. With
+  /// Joins the communicator of `group`, on the current device, under unique ids that ranks of the group create. With
   /// `NcclOptions::survives_losses`, the first call of `rejoin` joins instead. `library`, `world` and
   /// `live_communicators` must outlive this. `rank_text`: "rank 3 on GPU 0000:0f:00", for errors.
   NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group, std::string rank_text,
            LiveCommunicators& live_communicators);
-  /// Owns a communicator that exists.
+  /// Owns `comm`, which already exists. If it is null, the object can only check results.
   NcclComm(const NcclLibrary& library, const Team& world, std::string rank_text, LiveCommunicators& live_communicators,
            ncclComm_t comm);
   /// Destroys the communicator. In an aborted job, or if it survives losses, it calls ncclCommAbort instead, which
@@ -40,7 +40,7 @@ class NcclComm {
   NcclComm& operator=(const NcclComm&) = delete;
 
   ncclComm_t get() const { return comm_; }
-  /// Gives the communicator up, for a call that ends it.
+  /// Returns the communicator and no longer owns it. The caller must end it.
   ncclComm_t release();
   /// True if waits for a lost rank can end: `NcclOptions::survives_losses`, with a library that can do it.
   bool survives_losses() const { return survives_losses_; }
@@ -50,15 +50,13 @@ class NcclComm {
   /// problem if not all have joined within `limit_s`, as Communicator::reconnect does. Throws if this rank fails
   /// itself. Without `survives_losses`, it waits for all.
   ConnectionProblem rejoin(const NcclOptions& flags, Team& group, double limit_s);
-  /// Waits until the calls so far are done, at most `limit_s`, and returns NCCL's state: ncclInProgress if they are
-  /// not. Throws JobAborted after an abort. Returns at once if calls block.
+  /// Waits until the calls so far are done, at most `limit_s`, and returns NCCL's state: ncclInProgress if they are not
+  /// done. Throws JobAborted after an abort. Returns ncclSuccess at once if calls block, because they are then done.
   ncclResult_t finish_calls(double limit_s = std::numeric_limits<double>::infinity()) const;
   /// Returns NCCL's asynchronous state, or the error of the query. Throws that error like `check`, unless the
   /// communicator survives losses.
   ncclResult_t state() const;
-  /// True if this rank has not failed and the job goes on. The destructor then ends the communicator: it calls
-  /// ncclCommDestroy, or aborts a communicator that survives losses, which has no registrations. If false, the
-  /// communicator's registrations must not be released.
+  /// True if this rank has not failed and the job goes on. Only then may the communicator's registrations be released.
   bool ends_normally() const;
   /// True unless NCCL reports that the communicator has no puts. Call it after buffers are registered.
   bool supports_puts() const;

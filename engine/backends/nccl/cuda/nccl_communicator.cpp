@@ -154,8 +154,8 @@ bool NcclCommunicator::give_up_peers_after(double limit_s) {
   return true;
 }
 
-// NCCL has no operation that gives up a single peer, so all ranks leave their communicator and join a new one. The
-// first one is joined in the same way.
+// NCCL has no operation that gives up a single peer, so all ranks leave their communicator and join a new one. This
+// function also joins the first communicator.
 ConnectionProblem NcclCommunicator::reconnect(Team& living) {
   const std::vector<int> ranks = all_gather_values(living, rank());
   const double limit_s =
@@ -184,8 +184,8 @@ void NcclCommunicator::put(std::span<const Put> puts, std::span<const AwaitedPut
   member_.submit();
 }
 
-// The functions up to wait_for call CUDA directly instead of submitting a request. So only a rank that issues its own
-// operations (a launch group of one member) may use them.
+// `delay`, `compute_matrix_square` and `wait_for` call CUDA directly instead of submitting a request. So only a rank
+// that issues its own operations (a launch group of one member) may use them.
 
 void NcclCommunicator::delay(double seconds, bool overlapped) {
   auto* const end_ns = reinterpret_cast<unsigned long long*>(delay_end_.data());
@@ -198,13 +198,13 @@ void NcclCommunicator::compute_matrix_square(float* product, const float* matrix
              "launching a kernel");
 }
 
-void NcclCommunicator::use_in_this_thread() { check_cuda(cudaSetDevice(device_), rank_text_, "choosing the GPU"); }
-
 void NcclCommunicator::wait_for(Communicator& other) {
   auto& awaited = static_cast<NcclCommunicator&>(other);
   check_cuda(cudaEventRecord(awaited.progress_.get(), awaited.stream_.get()), rank_text_, "recording a CUDA event");
   check_cuda(cudaStreamWaitEvent(stream_.get(), awaited.progress_.get(), 0), rank_text_, "waiting for a CUDA event");
 }
+
+void NcclCommunicator::use_in_this_thread() { check_cuda(cudaSetDevice(device_), rank_text_, "choosing the GPU"); }
 
 void NcclCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (to != from && bytes > 0) submit(IssueRequest::Kind::copy, from, to, bytes, Dtype::uint8);

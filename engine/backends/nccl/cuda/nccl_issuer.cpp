@@ -243,8 +243,8 @@ void NcclIssuer::instantiate_graph() {
 void NcclIssuer::begin_nccl_group() { comm_.check(nccl_.group_start(), "ncclGroupStart"); }
 void NcclIssuer::end_nccl_group() { check_call(nccl_.group_end(), "ncclGroupEnd"); }
 
-/// Ends the group without starting its operations, which could wait for lost ranks: after an invalid call in the group,
-/// ncclGroupEnd starts nothing.
+/// Ends the group without starting its operations, which could wait for lost ranks. The call of ncclAllReduce here is
+/// invalid on purpose: after an invalid call in the group, ncclGroupEnd starts nothing.
 void NcclIssuer::abort_nccl_group() noexcept {
   if (nccl_.all_reduce) nccl_.all_reduce(nullptr, nullptr, 0, ncclFloat32, ncclSum, nullptr, nullptr);
   nccl_.group_end();

@@ -55,7 +55,7 @@ class NcclIssuer final : public OperationIssuer {
   }
   /// Peers of exchanges that did not end because this rank left the communicator, with the reason.
   const std::map<int, std::string>& failed_peers() const { return failed_peers_; }
-  /// Continues after the communicator was replaced. `ranks`: its ranks, by the numbers that requests have for them.
+  /// Continues after the communicator was replaced. `ranks[i]`: number in requests of rank i of the new communicator.
   void continue_with(const std::vector<int>& ranks);
 
   /// Returns the graph of the last capture, once.
@@ -110,7 +110,7 @@ class NcclIssuer final : public OperationIssuer {
   // For communicators that survive losses.
   std::optional<TickLimit> stall_limit_;    // set by `leave_after`
   double limit_s_ = 0;                      // of stall_limit_
-  std::size_t last_closing_ = 0;            // number of the gate's last closing
+  std::size_t last_closing_ = 0;            // number of the gate's last closing (gate_kernel.hpp)
   bool is_waiting_ = false;                 // no request since the last call of `has_finished`
   ncclResult_t call_error_ = ncclSuccess;   // for `finish_calls`
   std::set<int> awaited_peers_;             // peers of exchanges since the stream was last empty

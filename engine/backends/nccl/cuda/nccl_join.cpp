@@ -19,7 +19,7 @@ constexpr int kFirstVersionWithRmaContexts = 23100;
 struct NcclConfigV2_30 {
   std::size_t size = sizeof(NcclConfigV2_30);
   unsigned magic = ncclConfig_t(NCCL_CONFIG_INITIALIZER).magic;
-  unsigned version = kFirstVersionWithMaxPeers;
+  unsigned version = kFirstVersionWithMaxPeers;  // 2.30, which has all members below
   int blocking = NCCL_CONFIG_UNDEF_INT;
   int cga_cluster_size = NCCL_CONFIG_UNDEF_INT;
   int min_ctas = NCCL_CONFIG_UNDEF_INT;

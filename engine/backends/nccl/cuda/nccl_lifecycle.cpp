@@ -108,7 +108,8 @@ class NcclLifecycle final : public CommunicatorLifecycle {
     switch (creation.kind) {
       case CreationKind::init: return join_communicator(library_, flags_, ids_, rank, creation.team.size(), comm);
       case CreationKind::split:
-        return library_.call.comm_split(handle_of(parent), creation.members_of(rank).first, rank, comm, nullptr);
+        return library_.call.comm_split(handle_of(parent), /*color=*/creation.members_of(rank).first, /*key=*/rank,
+                                        comm, nullptr);
       case CreationKind::shrink: {
         std::vector<int> excluded(static_cast<std::size_t>(creation.team.size() - creation.kept_ranks));
         std::iota(excluded.begin(), excluded.end(), creation.kept_ranks);
@@ -116,8 +117,8 @@ class NcclLifecycle final : public CommunicatorLifecycle {
                                          nullptr, creation.aborts_parent ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT);
       }
       case CreationKind::grow: {
-        // Ranks of the parent keep their numbers, so they pass none. Of these ranks, only the one that created the id
-        // passes the id. New ranks pass both.
+        // Ranks of the parent keep their numbers, so they pass -1. Of these ranks, only rank 0 passes the id, which it
+        // has created. New ranks pass a number and the id.
         const bool passes_id = !parent || rank == 0;
         return grow_communicator(library_, flags_, handle_of(parent), creation.team.size(),
                                  passes_id ? ids_.data() : nullptr, parent ? -1 : rank, comm);

@@ -137,7 +137,7 @@ GpuSurvey survey_gpus(bool forks_follow) {
   if (survey.gpus.empty())
     survey.no_gpu_reason = no_gpu_message({.error_name = "cudaErrorNoDevice",
                                            .error_text = "",
-                                           .driver_version = 1,  // not queried; the 1 means that there is a driver
+                                           .driver_version = 1,  // not queried; not 0, because there is a driver
                                            .visible_devices = process_environment("CUDA_VISIBLE_DEVICES")});
   return survey;
 }

@@ -17,8 +17,8 @@ struct GpuProbe {
 /// One sentence with the reason why no GPU can be used, and the remedy.
 std::string no_gpu_message(const GpuProbe& probe);
 
-/// Continues a message that `visible_count` GPUs are too few. Empty unless `visible_devices` (CUDA_VISIBLE_DEVICES)
-/// names more GPUs.
+/// Continues a message that `visible_count` GPUs are too few, if `visible_devices` (CUDA_VISIBLE_DEVICES) names more
+/// GPUs. Otherwise empty.
 std::string visible_devices_hint(const std::optional<std::string>& visible_devices, int visible_count);
 
 /// "13.0" for 13000.

@@ -21,8 +21,8 @@ struct LocalRanks {
 /// GPUs of the local ranks, in their order. Processes without a GPU of their own use the visible GPUs again, in turn,
 /// if `kSharedGpusVariable` allows it.
 ///
-/// Threads of one process cannot share a GPU, because it runs their kernels at the same time. If not all kernels fit,
-/// the running kernels wait forever for the others. This was seen on an H100 with three ranks and 64 channels: 192
+/// Threads of one process cannot share a GPU, because the GPU runs their kernels at the same time. If not all kernels
+/// fit, the running kernels wait forever for the others. This was seen on an H100 with three ranks and 64 channels: 192
 /// thread blocks for 132 multiprocessors. Kernels of different processes take turns.
 ///
 /// Throws EnvironmentError if a rank would have no GPU.

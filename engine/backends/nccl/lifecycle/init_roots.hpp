@@ -12,11 +12,11 @@ constexpr int default_roots(int ranks, bool has_several) {
 }
 
 /// True if `rank` makes a unique id, as the first rank of a root. NCCL assigns consecutive ranks to each root. The
-/// first `ranks % roots` roots have one rank more than the others.
+/// first `ranks % roots` roots have one rank more than the others: with 11 ranks and 3 roots, ranks 0, 4 and 8 do.
 constexpr bool has_root(int rank, int ranks, int roots) {
   const int small_size = ranks / roots;
   const int large_size = small_size + 1;
-  const int large_end = ranks % roots * large_size;  // end of the ranks of large roots
+  const int large_end = ranks % roots * large_size;  // the ranks of large roots end before this one
   return rank < large_end ? rank % large_size == 0 : (rank - large_end) % small_size == 0;
 }
 

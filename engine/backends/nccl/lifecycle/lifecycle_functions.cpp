@@ -44,8 +44,8 @@ std::string nccl_lifecycle_function(CreationKind kind, LifecycleCall call, bool 
 
 std::string missing_nccl_lifecycle_call(CreationKind kind, LifecycleCall call, const std::string& library_text,
                                         const std::function<bool(const char*)>& has_function) {
-  const bool has_parent_members = kind == CreationKind::split || kind == CreationKind::shrink;
-  if (call == LifecycleCall::rendezvous && has_parent_members) return "a split or shrink needs no rendezvous";
+  const bool has_only_parent_ranks = kind == CreationKind::split || kind == CreationKind::shrink;
+  if (call == LifecycleCall::rendezvous && has_only_parent_ranks) return "a split or shrink needs no rendezvous";
   const NewFunctions functions = new_functions(kind, call);
   for (const char* name : functions.names)
     if (!has_function(name))

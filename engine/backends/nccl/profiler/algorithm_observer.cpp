@@ -54,17 +54,17 @@ AlgorithmObserver::~AlgorithmObserver() {
   if (!ranks_.empty()) set_observer_(nullptr);
 }
 
-void AlgorithmObserver::begin(const void* rank, std::span<const std::byte> send_buffer,
+void AlgorithmObserver::begin(const void* rank_key, std::span<const std::byte> send_buffer,
                               std::span<const std::byte> recv_buffer) {
   const std::lock_guard lock(mutex_);
-  ranks_[rank] = {send_buffer, recv_buffer};
+  ranks_[rank_key] = {send_buffer, recv_buffer};
   set_observer_(this);
 }
 
-std::vector<AlgorithmChoice> AlgorithmObserver::end(const void* rank) {
+std::vector<AlgorithmChoice> AlgorithmObserver::end(const void* rank_key) {
   const std::lock_guard lock(mutex_);
-  std::vector<AlgorithmChoice> choices = std::move(ranks_[rank].choices);
-  ranks_.erase(rank);
+  std::vector<AlgorithmChoice> choices = std::move(ranks_[rank_key].choices);
+  ranks_.erase(rank_key);
   if (ranks_.empty()) set_observer_(nullptr);
   return choices;
 }

@@ -30,10 +30,11 @@ class AlgorithmObserver final : private CollectiveObserver {
   AlgorithmObserver(const AlgorithmObserver&) = delete;
   AlgorithmObserver& operator=(const AlgorithmObserver&) = delete;
 
-  /// Starts to observe the operations that write into these buffers of a rank. `rank`: address that identifies it.
-  void begin(const void* rank, std::span<const std::byte> send_buffer, std::span<const std::byte> recv_buffer);
+  /// Starts to observe the operations that write into these buffers of a rank. `rank_key`: any address that identifies
+  /// the rank.
+  void begin(const void* rank_key, std::span<const std::byte> send_buffer, std::span<const std::byte> recv_buffer);
   /// Ends the observation of a rank. Returns the distinct choices for its operations in their order.
-  std::vector<AlgorithmChoice> end(const void* rank);
+  std::vector<AlgorithmChoice> end(const void* rank_key);
 
  private:
   struct ObservedRank {
@@ -44,7 +45,7 @@ class AlgorithmObserver final : private CollectiveObserver {
 
   SetCollectiveObserver* set_observer_ = nullptr;
   std::mutex mutex_;
-  std::map<const void*, ObservedRank> ranks_;  // if not empty, this object is the plugin's observer
+  std::map<const void*, ObservedRank> ranks_;  // by rank_key; if not empty, this object is the plugin's observer
 };
 
 /// Returns null if no plugin is found, or if `environment` names another profiler or lets the process be recorded.
