@@ -1,7 +1,7 @@
 #pragma once
 // ADD A BACKEND HERE: the interface between a backend and the measuring loop. A backend knows no options, writes no
-// output and does not measure host time. Only the recording backend, which wraps another backend, writes a trace with
-// host times. A process creates one Backend before it forks; each rank gets a Communicator from it.
+// output and does not measure host time. One backend is an exception: the recording backend wraps another backend and
+// writes a trace with host times. A process creates one Backend before it forks; each rank gets a Communicator from it.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,8 +37,8 @@ struct Device {
 /// Network device that carries a rank's traffic to other hosts.
 struct NetworkPort {
   std::string name;  // "mlx5_0", "eth1"
-  int position = 0;  // among the ports of its host, equal on like hosts
-  std::optional<int> numa_node = {};         // of this device; nothing if unknown
+  int position = 0;  // index among the ports of its host; hosts with the same hardware have the same order
+  std::optional<int> numa_node = {};         // of the network device; nothing if unknown
   std::optional<int> device_numa_node = {};  // of the rank's GPU; nothing if unknown
 
   static auto members(auto& self) { return std::tie(self.name, self.position, self.numa_node, self.device_numa_node); }
@@ -170,9 +170,9 @@ class Communicator {
   /// Returns the peers that `exchange` has given up, with the reason of each.
   virtual std::vector<std::pair<int, std::string>> failed_peers() const { return {}; }
   /// Connects the ranks of a communicator for flows, and connects them again after a rank was lost or a peer was given
-  /// up. All ranks of `living` call it, and `exchange` then works between them, except with `failed_peers`: those that
-  /// this rank cannot connect to. Ranks keep their numbers. `living`: ranks of this communicator, in their order.
-  /// Returns the problem if that fails, otherwise one without a reason. Does nothing if ranks need no connections.
+  /// up. `living`: the ranks of this communicator to connect, in their order; all of them call it, and keep their
+  /// numbers. `exchange` then works between them, except with the peers that this rank cannot reach (`failed_peers`).
+  /// If this rank cannot be connected at all, returns the problem. Does nothing if ranks need no connections.
   virtual ConnectionProblem reconnect(Team& /*living*/) { return {}; }
   /// Why ranks cannot write into each other's receive buffers with `put`. Nothing if they can.
   virtual std::optional<PutObstacle> put_obstacle() const {
@@ -196,8 +196,8 @@ class Communicator {
   /// The operations issued from now on start after those that `other`, a communicator of the same rank, has issued so
   /// far. Does nothing if each call returns when its operation is done.
   virtual void wait_for(Communicator& /*other*/) {}
-  /// Multiplies the matrix of `order` x `order` floats with itself, in order with the collectives: a load for the
-  /// device's processors.
+  /// Multiplies the matrix of `order` x `order` floats with itself, in order with the collectives, to keep the device's
+  /// processors busy.
   virtual void compute_matrix_square(float* /*product*/, const float* /*matrix*/, std::size_t /*order*/) {
     throw std::logic_error("compute_matrix_square: this communicator cannot compute");
   }

@@ -23,7 +23,7 @@ struct Creation {
   /// init, grow: the ranks of the new communicator. split, shrink: the ranks of the parent. The order of the ranks is
   /// that of the communicator.
   Team& team;
-  /// Number of ranks in the first part of the team, which is:
+  /// Number of ranks at the start of `team` that form:
   /// - split: the first of the two new communicators
   /// - shrink: the new communicator
   /// - grow: the parent
@@ -50,7 +50,7 @@ class LifecycleCommunicator {
   virtual ~LifecycleCommunicator() = default;
   /// Number of this rank in the communicator, as the library states it.
   virtual int rank() const = 0;
-  /// Starts to add the input of all ranks. May return before the result is complete.
+  /// Starts an all-reduce that adds the input of all ranks. May return before the result is complete.
   virtual void all_reduce() = 0;
   /// Returns when the result of `all_reduce` is complete.
   virtual void wait() = 0;

@@ -23,8 +23,8 @@ struct ObservedOperation {
 /// Forwards operations and accesses to memory to the inner communicator, and reports each operation to the derived
 /// class. Local copies are not reported, because no other rank waits for them.
 ///
-/// Members about timestamps, delays, graphs, the gate and algorithms are not forwarded. They keep the
-/// defaults of Communicator, which are right if the operations of the inner communicator end before their calls return.
+/// Members about timestamps, delays, graphs, the gate and algorithms are not forwarded. They keep the defaults of
+/// Communicator, which are right if the operations of the inner communicator end before their calls return.
 class ObservingCommunicator : public Communicator {
  public:
   int rank() const override { return inner_.rank(); }
@@ -78,7 +78,7 @@ class ObservingCommunicator : public Communicator {
     end_operation();
   }
   /// `put_obstacle` is not forwarded: its default refuses puts, because ObservedOperation cannot describe a put for a
-  /// trace. A derived class that does not record may be used for puts if the inner communicator has no `put_obstacle`.
+  /// trace. A derived class that records no trace may still call `put`, if the inner communicator has no obstacle.
   void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) override {
     begin_operation({.function = trace::Function::other, .dtype = dtype});
     inner_.put(puts, awaited, dtype);
