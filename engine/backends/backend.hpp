@@ -283,11 +283,11 @@ class Backend {
   /// a rank's number in it is its world rank. A backend that was made for flows only prepares the communicator, without
   /// other ranks: Communicator::reconnect connects it.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
-  /// Creates a further communicator of this rank, of the ranks of `group`. Only these ranks call this function. The
-  /// further communicator uses the buffers of `first`, the result of `connect`, which must outlive it. Operations of
-  /// both run at the same time, if calls return before their operations are done. `layer` numbers the further
-  /// communicators of a rank, so that the backend can keep their state apart: 1 to the number of layers for which the
-  /// backend was made. Communicators of one layer have no ranks in common.
+  /// Creates a further communicator for the ranks of `group`, which all call this function. It uses the buffers of
+  /// `first`, this rank's result of `connect`, which must outlive it. Operations of both communicators run at the same
+  /// time, if calls return before their operations are done. `layer` numbers the further communicators of a rank, so
+  /// that the backend can keep their state apart: 1 to the number of layers for which the backend was made.
+  /// Communicators of one layer have no ranks in common.
   virtual std::unique_ptr<Communicator> connect_further(Team& /*world*/, Team& /*group*/, Communicator& /*first*/,
                                                         int /*layer*/) {
     throw std::logic_error("connect_further: this backend has one communicator for each rank");

@@ -6,6 +6,12 @@
 #include <algorithm>
 
 namespace busbw {
+namespace {
+
+/// True if the kernel computes. The kernels of alltoall only move data.
+bool reduces(const DeviceKernelInfo& kernel) { return kernel.collective == "all_reduce"; }
+
+}  // namespace
 
 std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, int number) {
   const auto kernel = std::ranges::find_if(kDeviceKernels, [&](const DeviceKernelInfo& info) {
@@ -17,7 +23,7 @@ std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, 
 
 // `supported_text` describes these rules: change both together.
 bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
-  if (kernel.collective != "all_reduce") return true;
+  if (!reduces(kernel)) return true;
   // The NVSwitch reduces (instruction multimem.ld_reduce). The kernels contain only its additions of float and double.
   if (kernel.needs_multimem) return redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
   // `mulsum` is an operator that ncclRedOpCreatePreMulSum creates. A kernel of busbw does not see its factors.
@@ -25,7 +31,7 @@ bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
 }
 
 std::string supported_text(const DeviceKernelInfo& kernel) {
-  if (kernel.collective != "all_reduce") return "every type";
+  if (!reduces(kernel)) return "every type";
   if (kernel.needs_multimem) return "-o sum with -d float or double";
   return "-o sum, prod, max, min or avg with every type";
 }

@@ -184,8 +184,8 @@ struct SkewComparison {
   std::optional<double> ratio_to_bound = {};  // of the measurement's time_s
 };
 
-/// The measured operation while a neighbor (--with) runs. The first four values are missing if the neighbor was not
-/// active enough.
+/// The measured operation while a neighbor (--with) runs. The operation's times and samples are missing if the neighbor
+/// was not active enough.
 struct TogetherResult {
   std::optional<double> time_s = {};         // ranks combined as for time_s of the measurement
   std::optional<double> ratio_to_alone = {};  // time_s relative to that of the measurement

@@ -46,16 +46,16 @@ double round_through(double value) {
   return to_double(round_to<T>(to_double(round_to<Compute>(value))));
 }
 
-/// True if every computation in the type Compute gives `mean`, rounded to T, if `contributors` (1 or 2) of the `ranks`
-/// hold `x` and the others hold 0. A computation divides by the ranks, or multiplies by their inverse in T or in
-/// Compute. It does so before or after it adds, which makes six computations. Neither the order of the ranks nor a
+/// True if every computation of an average in the type Compute gives `mean` after rounding to T. `contributors` (1 or
+/// 2) of the `ranks` hold `x`, the others 0. A computation divides by the ranks, or multiplies by their inverse in T or
+/// in Compute. It does so before or after it adds, which makes six computations. Neither the order of the ranks nor a
 /// fused multiply-add leads to another result:
 ///
 ///   - Adding +0 changes nothing, and doubling a number is exact.
-///   - Let p be the exact product of `x` and the inverse, and y the rounded p. Then the result is 2y. A fused
-///     multiply-add rounds y + p instead. If s is the spacing of numbers near y, y + p differs from 2y by at most s/2.
-///     If y is normal, numbers near 2y have the spacing 2s, so 2y is the nearest one. If y is subnormal, they have the
-///     spacing s. But 2y is an even multiple of s, so even a tie is rounded to 2y.
+///   - A fused multiply-add computes y + p instead of y + y, where p is the exact product of `x` and the inverse, and y
+///     is p after rounding. If s is the spacing of numbers near y, y + p differs from 2y by at most s/2. If y is
+///     normal, numbers near 2y have the spacing 2s, so y + p is rounded to 2y. If y is subnormal, they have the spacing
+///     s. But 2y is an even multiple of s, so even a tie is rounded to 2y.
 template <class T, class Compute>
 bool gives_mean_in(double x, int contributors, int ranks, double mean) {
   const double sum = contributors * x;
@@ -118,7 +118,7 @@ ExactAverages find_exact_averages(int ranks) {
   constexpr std::size_t kMinNumbers = 4;
   ExactAverages normal_for_two_ranks{{}, AveragePrecision::normal};
   ExactAverages nonzero_for_two_ranks{{}, AveragePrecision::subnormal};  // includes normal averages
-  ExactAverages nonzero{{}, AveragePrecision::subnormal};                // includes normal averages
+  ExactAverages nonzero{{}, AveragePrecision::subnormal};  // includes normal averages
   ExactAverages zero{{}, AveragePrecision::zero};
   for (std::size_t i = 0; i < kCandidates; ++i) {
     const double x = averages::make_candidate<T>(i, ranks);

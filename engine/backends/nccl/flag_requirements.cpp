@@ -10,6 +10,9 @@
 namespace busbw {
 namespace {
 
+/// NCCL_CTA_POLICY_ZERO. NCCL has it later than the other policies.
+constexpr int kZeroCtaPolicy = 2;
+
 /// "2.28.9", or "2.27" if the last number is 0.
 std::string short_version_text(int version) {
   const std::string text = fmt::format("{}.{}", version / 10000, version / 100 % 100);
@@ -46,7 +49,7 @@ std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int hea
     requirements.push_back({.flag = fmt::format("-x {} (--cta_policy)", *flags.cta_policy),
                             .remedy = "leave -x out",
                             .functions = {"ncclCommInitRankConfig"},
-                            .since = *flags.cta_policy == 2 ? 22800 : 22700});
+                            .since = *flags.cta_policy == kZeroCtaPolicy ? 22800 : 22700});
   if (flags.rma_contexts > 0) {
     const bool has_contexts = flags.rma_contexts > 1;
     requirements.push_back({.flag = fmt::format("-H {} (--host_rma_implementation)", flags.rma_contexts),

@@ -17,12 +17,14 @@ void set_flow_environment();
 /// configuration.
 void forbid_blocking_communicators();
 
-/// Returns the variables of these functions that are set now, with their values.
+/// Returns the variables that the two functions above set, with their current values. Leaves out variables without a
+/// value.
 std::vector<std::pair<std::string, std::string>> flow_environment();
 
-/// Returns the NIC with the longest common path in the PCI tree: an RDMA device, or an Ethernet device if there is
-/// none. NCCL_IB_HCA and NCCL_SOCKET_IFNAME limit the choice. Of several equally near NICs, GPUs take one in turn by
-/// `gpu_number`. Nothing if the machine has no NIC. `sys`: the mount of sysfs.
+/// Returns the NIC that shares the longest path in the PCI tree with the GPU `bus_id`: an RDMA device, or an Ethernet
+/// device if the machine has no RDMA device. NCCL_IB_HCA and NCCL_SOCKET_IFNAME limit the choice. Of several equally
+/// near NICs, `gpu_number` selects one, so that GPUs use them in turn. Nothing if the machine has no NIC. `sys`: the
+/// mount of sysfs.
 std::optional<NetworkPort> nearest_port(std::string bus_id, int gpu_number, const std::string& sys = "/sys");
 
 }  // namespace busbw

@@ -95,7 +95,7 @@ LaunchGroup::~LaunchGroup() = default;
 
 LaunchGroup::Member::Member(LaunchGroup& group, int index, OperationIssuer& issuer, const Team& world)
     : group_(group), index_(index), issuer_(issuer), world_(world) {
-  if (index_ > 0) {
+  if (!is_leader()) {
     queue().issuer.store(&issuer_, std::memory_order_release);
     return;
   }
@@ -104,7 +104,7 @@ LaunchGroup::Member::Member(LaunchGroup& group, int index, OperationIssuer& issu
 }
 
 LaunchGroup::Member::~Member() {
-  if (index_ == 0) {
+  if (is_leader()) {
     group_.recover_all(issuer_);
     group_.leader_state_.store(LeaderState::left, std::memory_order_release);
     return;
@@ -120,7 +120,7 @@ LaunchGroup::Member::~Member() {
 }
 
 IssueRequest& LaunchGroup::Member::next_request() {
-  if (index_ == 0) return request_;
+  if (is_leader()) return request_;
   MemberQueue& own_queue = queue();
   if (submitted_ - issued_seen_ >= kQueueSlots) {
     // Wait until half of the slots are free, so that the two threads do not contend for every slot.
@@ -140,7 +140,7 @@ IssueRequest& LaunchGroup::Member::next_request() {
 }
 
 void LaunchGroup::Member::submit() {
-  if (index_ == 0) {
+  if (is_leader()) {
     group_.wait_and_issue(request_, issuer_, world_);
     request_.graph.reset();
     return;
@@ -150,7 +150,7 @@ void LaunchGroup::Member::submit() {
 }
 
 void LaunchGroup::Member::flush() {
-  if (index_ == 0) return;
+  if (is_leader()) return;  // `submit` has issued its requests
   MemberQueue& own_queue = queue();
   spin_until(
       [&] {

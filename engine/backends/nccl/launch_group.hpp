@@ -110,6 +110,7 @@ class LaunchGroup {
     void flush();
 
    private:
+    bool is_leader() const { return index_ == 0; }
     /// Queue of this member, which must not be the leader.
     MemberQueue& queue() { return *group_.queues_[static_cast<std::size_t>(index_)]; }
 

@@ -36,18 +36,18 @@ SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, c
 void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv,
                                                 std::size_t max_bytes) {
   staged_ = max_bytes <= kStagingBytes;
-  RankControl& own_control = control(rank_);
+  RankControl& own_control = rank_control(rank_);
   if (staged_) {
     staging_index_ = 1 - staging_index_;
     copy_bytes(own_control.staging[staging_index_].data(), send, send_bytes);
   } else {
     own_control.send = send;
     own_control.recv = recv;
-    if (rank_ == 0) group().next_element.store(0, std::memory_order_relaxed);
+    if (rank_ == 0) group_control().next_element.store(0, std::memory_order_relaxed);
   }
   barrier();
   for (int peer = 0; peer < size(); ++peer) {
-    const RankControl& peer_control = control(peer);
+    const RankControl& peer_control = rank_control(peer);
     sources_[static_cast<std::size_t>(peer)] =
         staged_ ? peer_control.staging[staging_index_].data() : peer_control.send;
     destinations_[static_cast<std::size_t>(peer)] = staged_ ? nullptr : peer_control.recv;
@@ -65,7 +65,7 @@ void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> 
   const std::size_t bytes = count * size_bytes(dtype);
   const std::size_t half_share_bytes = bytes / (2 * world_ranks_.size()) / 64 * 64;  // in whole cache lines
   const std::size_t claim_elements = std::clamp(half_share_bytes, kMinClaimBytes, kMaxClaimBytes) / size_bytes(dtype);
-  auto& next_element = group().next_element;
+  auto& next_element = group_control().next_element;
   for (;;) {
     const std::size_t first = next_element.fetch_add(claim_elements, std::memory_order_relaxed);
     if (first >= count) return;

@@ -35,9 +35,9 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype) override;
 
  private:
-  RankControl& control(int rank) const { return workspace_.rank(world_rank(rank), layer_); }
-  GroupControl& group() const { return workspace_.group(world_rank(0), layer_); }
-  void barrier() { group().barrier.arrive_and_wait(size(), world_); }
+  RankControl& rank_control(int rank) const { return workspace_.rank_control(world_rank(rank), layer_); }
+  GroupControl& group_control() const { return workspace_.group_control(world_rank(0), layer_); }
+  void barrier() { group_control().barrier.arrive_and_wait(size(), world_); }
 
   /// Publishes or stages this rank's data, and waits for all ranks. Afterwards sources_[r] is the data that rank r
   /// sends. Unless staged_, destinations_[r] is its receive buffer. `max_bytes`: maximum that a rank sends; equal on

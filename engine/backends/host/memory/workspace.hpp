@@ -45,8 +45,10 @@ class Workspace {
   /// layers has channels of its own. Later layers use the channels of the last concurrent layer.
   Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing, int layers = 1, int concurrent_layers = 1);
 
-  GroupControl& group(int first_rank, int layer = 0) const { return group_controls_[layer * rank_count_ + first_rank]; }
-  RankControl& rank(int rank, int layer = 0) const { return rank_controls_[layer * rank_count_ + rank]; }
+  GroupControl& group_control(int first_rank, int layer = 0) const {
+    return group_controls_[layer * rank_count_ + first_rank];
+  }
+  RankControl& rank_control(int rank, int layer = 0) const { return rank_controls_[layer * rank_count_ + rank]; }
   const Channels& channels(int layer = 0) const {
     return channels_[std::min(static_cast<std::size_t>(layer), channels_.size() - 1)];
   }

@@ -46,9 +46,9 @@ class NcclComm {
   bool survives_losses() const { return survives_losses_; }
   /// Ends the operations of this rank without waiting for other ranks. `get` is then null until `rejoin`.
   void abort();
-  /// Replaces the communicator, if there is one, by one of the ranks of `group`, which all call it. Returns the
-  /// problem if not all have joined within `limit_s`, as Communicator::reconnect does. Throws if this rank fails
-  /// itself. Without `survives_losses`, it waits for all.
+  /// Aborts the communicator, if there is one, and joins a new one with the ranks of `group`, which all call this
+  /// function. Returns the problem if not all have joined within `limit_s`, as Communicator::reconnect does. Throws if
+  /// this rank itself fails. Without `survives_losses`, it waits for all.
   ConnectionProblem rejoin(const NcclOptions& flags, Team& group, double limit_s);
   /// Waits until the calls so far are done, at most `limit_s`, and returns NCCL's state: ncclInProgress if they are not
   /// done. Throws JobAborted after an abort. Returns ncclSuccess at once if calls block, because they are then done.

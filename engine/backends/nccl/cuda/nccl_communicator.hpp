@@ -46,7 +46,7 @@ struct NcclRankConfig {
 /// EnvironmentError with NCCL's or CUDA's error text. Waits throw JobAborted if the job is aborted.
 class NcclCommunicator final : public Communicator, private Timestamps, private Gate {
  public:
-  /// Allocates both buffers, unless another communicator has them, and joins `group` with NCCL. All arguments except
+  /// Allocates both buffers, or shares those of `rank_config.first`, and joins `group` with NCCL. All arguments except
   /// `rank_config` must outlive this.
   NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRankConfig& rank_config);
   ~NcclCommunicator() override;

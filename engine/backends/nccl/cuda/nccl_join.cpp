@@ -64,7 +64,8 @@ NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& optio
 SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int roots) {
   SharedUniqueIds shared;
   std::vector<ncclUniqueId> own_ids;  // one id if this rank is a root
-  if (has_root(group.rank(), group.size(), roots)) shared.result = library.call.get_unique_id(&own_ids.emplace_back());
+  if (is_first_of_root(group.rank(), group.size(), roots))
+    shared.result = library.call.get_unique_id(&own_ids.emplace_back());
   if (roots == 1) {
     shared.ids = broadcast_value(group, own_ids);
     return shared;

@@ -16,7 +16,7 @@ bool hides_all_gpus(const std::string& visible_devices) {
   return visible_devices.empty() || visible_devices == "-1" || visible_devices == "NoDevFiles";
 }
 
-/// Reason why no GPU can be used, and the remedies on the side of the GPUs.
+/// Reason why no GPU can be used, and the remedies that make a GPU usable.
 std::string reason_with_remedy(const GpuProbe& probe) {
   if (probe.driver_version == 0)
     return "no NVIDIA driver found (libcuda.so.1 cannot be loaded): install it, start the container with the GPUs "

@@ -13,7 +13,7 @@ constexpr int default_roots(int ranks, bool has_several) {
 
 /// True if `rank` makes a unique id, as the first rank of a root. NCCL assigns consecutive ranks to each root. The
 /// first `ranks % roots` roots have one rank more than the others: with 11 ranks and 3 roots, ranks 0, 4 and 8 do.
-constexpr bool has_root(int rank, int ranks, int roots) {
+constexpr bool is_first_of_root(int rank, int ranks, int roots) {
   const int small_size = ranks / roots;
   const int large_size = small_size + 1;
   const int large_end = ranks % roots * large_size;  // the ranks of large roots end before this one

@@ -19,7 +19,7 @@ TEST_CASE("Workspace: buffers have the requested length, page alignment and no o
     buffers.push_back(workspace.send_buffer(rank));
     buffers.push_back(workspace.recv_buffer(rank));
   }
-  const auto* const control_end = reinterpret_cast<const std::byte*>(&workspace.rank(kRanks - 1) + 1);
+  const auto* const control_end = reinterpret_cast<const std::byte*>(&workspace.rank_control(kRanks - 1) + 1);
   const auto* last_end = control_end;
   for (const auto buffer : buffers) {
     CHECK(buffer.size() == kBytes);

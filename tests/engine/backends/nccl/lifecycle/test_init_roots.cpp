@@ -9,7 +9,7 @@ using namespace busbw;
 TEST_CASE("init roots: NCCL's example of three roots for seven ranks") {
   std::vector<int> owners;
   for (int rank = 0; rank < 7; ++rank)
-    if (has_root(rank, 7, 3)) owners.push_back(rank);
+    if (is_first_of_root(rank, 7, 3)) owners.push_back(rank);
   CHECK(owners == std::vector{0, 3, 5});
 }
 
@@ -20,7 +20,7 @@ TEST_CASE("init roots: every number of roots is spread evenly, beginning with ra
       CAPTURE(roots);
       std::vector<int> starts;
       for (int rank = 0; rank < ranks; ++rank)
-        if (has_root(rank, ranks, roots)) starts.push_back(rank);
+        if (is_first_of_root(rank, ranks, roots)) starts.push_back(rank);
       REQUIRE(starts.size() == static_cast<std::size_t>(roots));
       CHECK(starts.front() == 0);
       starts.push_back(ranks);
