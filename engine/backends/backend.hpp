@@ -219,7 +219,7 @@ class Communicator {
   virtual std::unique_ptr<OperationGraph> end_capture() {
     throw std::logic_error("end_capture: this communicator cannot capture operations");
   }
-  /// Gate that holds the rank's operations back. Null if an operation starts when it is called.
+  /// Gate that holds the rank's operations back. Null if the communicator cannot hold them back.
   virtual Gate* gate() { return nullptr; }
   /// Current clock state of the rank's device, or nothing if unknown. Cheap enough to read before and after each batch.
   virtual std::optional<DeviceClockState> clock_state() { return std::nullopt; }

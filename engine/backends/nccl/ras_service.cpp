@@ -48,7 +48,8 @@ class RasConnection {
   bool send_text(std::string_view text) {
     return send(socket_.number(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
   }
-  /// Receives until `is_complete` holds, the other side closes or `ticks` have passed. Returns the last `is_complete`.
+  /// Receives until is_complete(received()) is true, the other side closes or `ticks` have passed. Returns true in the
+  /// first case.
   template <class IsComplete>
   bool receive_until(int ticks, IsComplete is_complete) {
     const int min_ticks_left = ticks_left_ - ticks;

@@ -1,4 +1,4 @@
-// Rules for 8-bit floats. All other types are supported by every NCCL version and GPU.
+// Rules for 8-bit floats. Every supported NCCL version and every GPU supports all other types.
 #include "backends/nccl/type_support.hpp"
 
 #include <fmt/format.h>

@@ -89,8 +89,8 @@ void SharedMemoryCommunicator::all_reduce(const std::byte* send, std::byte* recv
   if (staged_) {
     reduce_elements(sources_, {&recv, 1}, 0, count, dtype, redop, WriteMode::cached);
   } else {
-    reduce_cooperatively(destinations_, count, dtype, redop,
-                         write_mode_for(send, recv, 2 * bytes * world_ranks_.size()));
+    const std::size_t touched_bytes = 2 * bytes * world_ranks_.size();  // sent and received data of all ranks
+    reduce_cooperatively(destinations_, count, dtype, redop, write_mode_for(send, recv, touched_bytes));
   }
   leave_collective();
 }

@@ -101,8 +101,8 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
   try {
     const std::vector<int> own_unreached_ranks = connect_to_higher_ranks(higher_ranks, group, limit_s);
     if (!limit_s && accepting.valid()) accepting.get();  // a rank that cannot connect aborts the job
-    // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
-    // that reads the frame would also read that data, and lose it.
+    // The exchange is also a barrier. Without it, a rank could send data right after the last frame of a handshake. The
+    // channel of the peer that reads the frame would also read that data, and lose it.
     // Ranks exchange only numbers. With the reasons, every rank would receive the texts of all unreachable pairs.
     unreached_ranks = all_gather_values(group, own_unreached_ranks);
   } catch (...) {

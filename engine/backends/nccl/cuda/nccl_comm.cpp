@@ -65,13 +65,14 @@ ConnectionProblem NcclComm::rejoin(const NcclOptions& flags, Team& group, double
   }
   if (result == ncclInProgress) result = finish_calls(limit_s);
   if (result == ncclSuccess) return {};
-  if (result != ncclInProgress && !may_be_error_of_peer(result)) check(result, "ncclCommInitRank");
+  const bool has_timed_out = result == ncclInProgress;
+  if (!has_timed_out && !may_be_error_of_peer(result)) check(result, "ncclCommInitRank");  // throws
   abort();
-  if (result != ncclInProgress)
-    return {failure_text(result, "ncclCommInitRank"), /*follows_from_peer=*/result == ncclRemoteError};
-  return {fmt::format("{}: ncclCommInitRank did not end within {:g} s; raise -T, or check the network of the host",
-                      rank_text_, limit_s),
-          /*follows_from_peer=*/true};
+  if (has_timed_out)
+    return {fmt::format("{}: ncclCommInitRank did not end within {:g} s; raise -T, or check the network of the host",
+                        rank_text_, limit_s),
+            /*follows_from_peer=*/true};
+  return {failure_text(result, "ncclCommInitRank"), /*follows_from_peer=*/result == ncclRemoteError};
 }
 
 void NcclComm::abort() {

@@ -119,7 +119,7 @@ void NcclIssuer::exchange(std::span<const Transfer> sends, std::span<const Trans
     for (const Transfer& transfer : sends) awaited_peers_.insert(transfer.peer);
     for (const Transfer& transfer : recvs) awaited_peers_.insert(transfer.peer);
   }
-  if (!comm_.get()) return give_up_awaited_peers();
+  if (!comm_.get()) return give_up_awaited_peers();  // this rank has left the communicator
   const ncclDataType_t type = nccl_type(dtype);
   issue_in_group([&] {
     for (const Transfer& transfer : sends)
@@ -300,7 +300,7 @@ bool NcclIssuer::has_progressed() {
 }
 
 void NcclIssuer::leave_if_stalled() {
-  if (!comm_.get()) return;  // the operations end soon
+  if (!comm_.get()) return;  // the communicator was aborted, so its operations end soon
   handle_state(comm_.state());
   if (has_progressed()) stall_limit_->restart();
   if (comm_.get() && stall_limit_->has_passed()) leave_after_timeout();

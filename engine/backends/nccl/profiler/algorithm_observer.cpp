@@ -31,10 +31,11 @@ std::string lower_case_text(const char* name) {
 
 std::string find_profiler_plugin() {
   constexpr const char* kFile = "libbusbw_profiler.so";
-  const std::filesystem::path programs = std::filesystem::path(program_path().value_or("")).parent_path();
-  std::vector<std::string> files = packaged_files(programs.parent_path(), std::filesystem::path("busbw/lib") / kFile);
-  files.push_back(programs / kFile);                         // build tree
-  files.push_back(programs.parent_path() / "lib" / kFile);  // cmake --install
+  const std::filesystem::path bin_folder = std::filesystem::path(program_path().value_or("")).parent_path();
+  const std::filesystem::path prefix = bin_folder.parent_path();
+  std::vector<std::string> files = packaged_files(prefix, std::filesystem::path("busbw/lib") / kFile);
+  files.push_back(bin_folder / kFile);      // build tree
+  files.push_back(prefix / "lib" / kFile);  // cmake --install
   std::error_code error;
   std::erase_if(files, [&](const std::string& file) { return !std::filesystem::exists(file, error); });
   return files.empty() ? "" : files.front();
