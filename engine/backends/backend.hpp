@@ -285,9 +285,9 @@ class Backend {
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
   /// Creates a further communicator for the ranks of `group`, which all call this function. It uses the buffers of
   /// `first`, this rank's result of `connect`, which must outlive it. Operations of both communicators run at the same
-  /// time, if calls return before their operations are done. `layer` numbers the further communicators of a rank, so
-  /// that the backend can keep their state apart: 1 to the number of layers for which the backend was made.
-  /// Communicators of one layer have no ranks in common.
+  /// time, if calls return before their operations are done. `layer` numbers the further communicators of a rank from
+  /// 1 on, so that the backend can keep their state apart. The maximum is the number of layers for which the backend
+  /// was made. Communicators of one layer have no ranks in common.
   virtual std::unique_ptr<Communicator> connect_further(Team& /*world*/, Team& /*group*/, Communicator& /*first*/,
                                                         int /*layer*/) {
     throw std::logic_error("connect_further: this backend has one communicator for each rank");

@@ -42,8 +42,8 @@ struct SmallFloat {
     const auto value_bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = value_bits & kFloatMagnitudeMask;
     const std::uint32_t last_kept_bit = (magnitude >> kDroppedBits) & 1u;
-    // Before the low bits are dropped, adds half of the last kept bit's value if that bit is 1, and just under half if
-    // that bit is 0. So ties round to even.
+    // Before the low bits are dropped, half of the last kept bit's value is added if that bit is 1. If it is 0, just
+    // under half is added. So ties round to even.
     constexpr std::uint32_t kJustUnderHalf = (1u << (kDroppedBits - 1)) - 1;
     std::uint32_t rounded = (magnitude + kJustUnderHalf + last_kept_bit) >> kDroppedBits;
     if constexpr (kBias != kFloatBias) {
@@ -182,10 +182,9 @@ constexpr T round_to(double value) {
   } else if constexpr (std::is_same_v<T, float>) {
     return static_cast<float>(value);
   } else {
-    // Rounding to float and then to T can round twice in one direction. So `value`, if it is no float, is first rounded
-    // to odd: of the two floats around it, the one with an odd last bit is taken. An odd float is no midpoint of a
-    // format with at least two bits fewer, so the second rounding gives the result of a single one (Boldo and
-    // Melquiond, 2008).
+    // Rounding to float and then to T can round twice in one direction. So a `value` that is no float is first rounded
+    // to odd: of the two floats around it, the one with an odd last bit is taken. It is no midpoint of a format with at
+    // least two bits fewer. The second rounding then gives the result of a single one (Boldo and Melquiond, 2008).
     const auto nearest = static_cast<float>(value);
     auto bits = std::bit_cast<std::uint32_t>(nearest);
     const auto nearest_value = static_cast<double>(nearest);

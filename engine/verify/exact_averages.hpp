@@ -52,8 +52,8 @@ double round_through(double value) {
 /// fused multiply-add leads to another result:
 ///
 ///   - Adding +0 changes nothing, and doubling a number is exact.
-///   - A fused multiply-add computes y + p instead of y + y, where p is the exact product of `x` and the inverse, and y
-///     is p after rounding. If s is the spacing of numbers near y, y + p differs from 2y by at most s/2. If y is
+///   - A fused multiply-add computes y + p instead of y + y: p is the exact product of `x` and the inverse, and y is p
+///     after rounding. If s is the spacing of numbers near y, y + p differs from 2y by at most s/2. If y is
 ///     normal, numbers near 2y have the spacing 2s, so y + p is rounded to 2y. If y is subnormal, they have the spacing
 ///     s. But 2y is an even multiple of s, so even a tie is rounded to 2y.
 template <class T, class Compute>
@@ -69,8 +69,8 @@ bool gives_mean_in(double x, int contributors, int ranks, double mean) {
 }
 
 /// True if `gives_mean_in` holds for every type that libraries compute in: double, float, half if T has 8 bits, and T
-/// itself. T needs no test, because a result in double, rounded to T, is the result in T: double holds each product
-/// exactly, and shows on which side of a midpoint of T each quotient lies.
+/// itself. T needs no test, because a result in double, rounded to T, is the result in T. The reason: double holds each
+/// product exactly, and shows on which side of a midpoint of T each quotient lies.
 template <class T>
 bool has_unique_average(double x, int contributors, int ranks, double mean) {
   bool is_unique = gives_mean_in<T, double>(x, contributors, ranks, mean);

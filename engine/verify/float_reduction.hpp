@@ -1,6 +1,6 @@
 #pragma once
-// Floating-point inputs and results of reductions. The inputs are such that no partial result is rounded, so that the
-// result has the same bits in any order of reduction, in the type or in a wider accumulator. A few ranks contribute
+// Floating-point inputs and results of reductions. The inputs are such that no partial result is rounded. So the result
+// has the same bits in any order of reduction, in the type or in a wider accumulator. A few ranks contribute
 // random ("drawn") values to an element, the others a filler (contribution_slots.hpp). docs/explanation/correctness.md
 // has the proofs.
 #include <bit>
@@ -165,7 +165,7 @@ class FloatReduction {
     // With more ranks than elements in a tile (step > 1), one slot would leave some ranks without a number.
     const bool uses_both_slots = number.allows_two_ranks && (slots_.step() > 1 || (random & 2) != 0);
     if (slot == 1 && !uses_both_slots) return 0;
-    // The sign of an average that rounds to zero depends on the way it is computed.
+    // A negative average that rounds to zero becomes +0 or -0, depending on the library. So such a number is positive.
     const bool is_negative = (random & 1) != 0 && exact_averages_.precision != AveragePrecision::zero;
     return is_negative ? -number.value : number.value;
   }

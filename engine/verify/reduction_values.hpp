@@ -1,6 +1,7 @@
 #pragma once
-// Input data and expected results: of reductions, for every type, operator and number of ranks, and of collectives that
-// only move data. docs/explanation/correctness.md proves that each result is unique, in any order of reduction.
+// Input data and expected results, of reductions and of collectives that only move data. Every type, operator and
+// number of ranks has data. docs/explanation/correctness.md proves that each result is unique, in any order of
+// reduction.
 #include <cstdint>
 #include <map>
 #include <string>

@@ -10,8 +10,8 @@ namespace busbw {
 std::string cpu_name(const std::filesystem::path& root = "/");
 
 /// Bytes that can still be allocated: the minimum of MemAvailable in /proc/meminfo and the remaining memory of this
-/// process's control groups (versions 1 and 2, from its own group up to the root). Throws EnvironmentError if
-/// /proc/meminfo has no MemAvailable.
+/// process's control group and all its parents (versions 1 and 2). Throws EnvironmentError if /proc/meminfo has no
+/// MemAvailable.
 std::size_t available_memory_bytes(const std::filesystem::path& root = "/");
 
 /// Bytes of the last-level cache, or 32 MiB if the system does not report it.

@@ -21,10 +21,10 @@ void forbid_blocking_communicators();
 /// value.
 std::vector<std::pair<std::string, std::string>> flow_environment();
 
-/// Returns the NIC that shares the longest path in the PCI tree with the GPU `bus_id`: an RDMA device, or an Ethernet
-/// device if the machine has no RDMA device. NCCL_IB_HCA and NCCL_SOCKET_IFNAME limit the choice. Of several equally
-/// near NICs, `gpu_number` selects one, so that GPUs use them in turn. Nothing if the machine has no NIC. `sys`: the
-/// mount of sysfs.
+/// Returns the NIC that shares the longest path in the PCI tree with the GPU `bus_id`. The NIC is an RDMA device, or an
+/// Ethernet device if the machine has no RDMA device. NCCL_IB_HCA and NCCL_SOCKET_IFNAME limit the choice. Of several
+/// equally near NICs, `gpu_number` selects one, so that GPUs use them in turn. Nothing if the machine has no NIC.
+/// `sys`: the mount of sysfs.
 std::optional<NetworkPort> nearest_port(std::string bus_id, int gpu_number, const std::string& sys = "/sys");
 
 }  // namespace busbw

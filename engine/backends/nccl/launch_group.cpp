@@ -1,5 +1,5 @@
-// Queues between the members and the leader of a launch group. A member writes requests to its own queue; the leader
-// reads one request of every queue, checks that the kinds are equal, and issues them together.
+// Queues between the members and the leader of a launch group. A member writes requests to its own queue. The leader
+// takes one request from every queue, checks that their kinds are equal, and issues them together.
 #include "backends/nccl/launch_group.hpp"
 
 #include <fmt/format.h>

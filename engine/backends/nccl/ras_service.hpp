@@ -23,8 +23,8 @@ std::optional<RasAddress> ras_address(Environment environment);
 
 /// Maximum number of lines that query_ras() returns.
 inline constexpr std::size_t kMaxRasLines = 24;
-/// Returns at most kMaxRasLines lines: the service's errors and warnings, or a line that it has none, or a line that
-/// the answer came too late. Empty if the service does not answer. Takes at most `ticks`.
+/// Returns the service's errors and warnings, at most kMaxRasLines lines. If it has none, or if its answer comes too
+/// late, one line says so. Empty if the service does not answer. Takes at most `ticks`.
 std::vector<std::string> query_ras(const RasAddress& address, int ticks = 6 * kTicksPerS);
 
 }  // namespace busbw

@@ -7,9 +7,9 @@ namespace busbw {
 namespace {
 
 // NCCL has 8-bit floats since 2.24; nccl-tests checks the same version. If a GPU of the communicator is older than
-// Hopper (compute capability 9.0), NCCL refuses 8-bit floats (taskAppend in its enqueue.cc): up to 2.27 in all
-// collectives except send and receive, since 2.28 in those that reduce. Below 2.28, this code refuses them in send and
-// receive, too, as nccl-tests does.
+// Hopper (compute capability 9.0), NCCL refuses 8-bit floats in some operations (taskAppend in its enqueue.cc). Since
+// 2.28, it refuses them in collectives that reduce. Up to 2.27, it refuses them in all operations except send and
+// receive; this code refuses them in send and receive, too, as nccl-tests does.
 constexpr int kFirstVersionWithFloat8 = 22400;
 constexpr int kFirstVersionToMoveFloat8OnAllGpus = 22800;
 constexpr int kMinFloat8Capability = 90;

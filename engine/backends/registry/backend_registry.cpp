@@ -59,8 +59,8 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   const RunSettings& settings = options.settings;
   const int ranks = local_ranks(options, world);
   // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. Without this variable, each process of a
-  // node takes the GPUs after those of the previous process. After the last visible GPU comes GPU 0 again: if processes
-  // share GPUs, or if the launcher makes only the GPUs of one process visible to it.
+  // node takes the GPUs after those of the previous process. After the last visible GPU comes GPU 0 again. This happens
+  // if processes share GPUs, or if the launcher shows each process only its own GPUs.
   const int visible = std::max(1, static_cast<int>(survey.gpus.size()));
   const int own_first = world.local_rank * ranks % visible;
   NcclBackendConfig config{.ranks = {.count = ranks,

@@ -41,8 +41,8 @@ struct BackendChoice {
 BackendChoice choose_backend(const Options& options, bool forks_follow, Environment environment);
 
 /// Makes the chosen backend. Throws UsageError if the backend does not support an option. Throws EnvironmentError if an
-/// option or the environment requests GPUs that were not found, because a measurement on the host could be taken for
-/// one on GPUs. Throws the errors of BackendEntry::make. Processes of a launched job call this after they have joined,
+/// option or the environment requests GPUs that were not found: users could take a measurement on the host for one on
+/// GPUs. Throws the errors of BackendEntry::make. Processes of a launched job call this after they have joined,
 /// so that all processes end with the error of one process.
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice, const Options& options, const World& world);
 

@@ -1,5 +1,5 @@
-// Each collective has the same order: enter_collective publishes the rank's addresses or stages its data, the rank
-// reads from its peers, leave_collective waits until the peers have finished.
+// Each collective has the same steps. enter_collective publishes the rank's addresses or stages its data. Then the rank
+// reads from its peers. leave_collective waits until the peers have finished.
 #include "backends/host/memory/shared_memory_communicator.hpp"
 
 #include <algorithm>

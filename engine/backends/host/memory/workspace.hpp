@@ -34,8 +34,9 @@ struct RankControl {
 };
 
 /// Shared memory of a job. A `rank` is a world rank. A rank with several communicators has each of them in another
-/// layer: the first in layer 0, and for example a communicator that was split from it in layer 1. So a rank needs one
-/// control block per layer. In each layer, a communicator with first rank r in the world has GroupControl number r.
+/// layer. The first one is in layer 0; a communicator that was split from it, for example, is in layer 1. So a rank
+/// needs one control block per layer. In each layer, a communicator with first rank r in the world has GroupControl
+/// number r.
 class Workspace {
  public:
   /// Bytes that `ranks` ranks need in addition to their buffers: control blocks and channels.

@@ -55,8 +55,8 @@ void SocketExchange::finish_receives() { move_all_flows(/*finishes_sends=*/false
 
 void SocketExchange::finish() { move_all_flows(/*finishes_sends=*/true); }
 
-// Proof that ranks do not wait for each other in a cycle, under the conditions in the header: progress is the
-// number of moved bytes of a flow. Let S be the unfinished send with the least progress on all ranks, and let R be the
+// Proof that ranks do not wait for each other in a cycle, under the conditions in the header. The progress of a flow is
+// the number of its moved bytes. Let S be the unfinished send with the least progress on all ranks, and let R be the
 // matching receive. Assume that S is blocked. Then bytes of S wait in the network, so R has less progress than S, and R
 // could read. So R waits for unsent data of a send T on the same rank. T starts at the address of R or later, so T has
 // at most as much progress as R, and less than S. This contradicts the choice of S.

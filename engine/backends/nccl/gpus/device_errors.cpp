@@ -12,8 +12,8 @@
 namespace busbw {
 namespace {
 
-// An Xid message is the driver's report of a GPU error in the kernel log. The failed GPU can be another one: with four
-// GPUs in one process, a kernel of one GPU trapped, and CUDA reported the error for another GPU.
+// An Xid message is the driver's report of a GPU error in the kernel log. CUDA can report the error for a healthy GPU.
+// This was seen with four GPUs in one process, after a kernel of another GPU had trapped.
 constexpr std::string_view kXidRemedy =
     "find the GPU that failed by its Xid message (dmesg | grep Xid), which may be another GPU of the process, and "
     "check nvidia-smi";

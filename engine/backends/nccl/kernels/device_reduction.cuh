@@ -1,6 +1,6 @@
 #pragma once
-// Element types and operators for the all-reduce kernels of -D. An element is loaded in its memory format, reduced in
-// an accumulator type, which is wider for small floats, and rounded once when it is stored.
+// Element types and operators for the all-reduce kernels of -D. An element is loaded in its memory format and reduced
+// in an accumulator type, which is wider for small floats. The result is rounded once, when it is stored.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
