@@ -61,7 +61,7 @@ const char* name(IssueRequest::Kind kind) {
     case IssueRequest::Kind::copy: return "copy";
     case IssueRequest::Kind::begin_nccl_group: return "begin_nccl_group";
     case IssueRequest::Kind::end_nccl_group: return "end_nccl_group";
-    case IssueRequest::Kind::stamp: return "stamp";
+    case IssueRequest::Kind::record_timestamp: return "record_timestamp";
     case IssueRequest::Kind::begin_capture: return "begin_capture";
     case IssueRequest::Kind::end_capture: return "end_capture";
     case IssueRequest::Kind::instantiate_graph: return "instantiate_graph";

@@ -34,7 +34,7 @@ struct alignas(64) IssueRequest {
     copy,  // `count` bytes
     begin_nccl_group,
     end_nccl_group,
-    stamp,  // timestamp number `count`
+    record_timestamp,  // number `count`
     begin_capture,
     end_capture,
     /// Makes a graph of the captured operations, after all ranks of the group have ended the capture. The issuer keeps

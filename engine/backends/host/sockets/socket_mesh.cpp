@@ -69,7 +69,7 @@ void SocketMesh::reconnect(Team& living, double limit_s) {
 }
 
 void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
-  // Rank in the communicator of each rank of `group`.
+  // Rank in the communicator of each rank of `group`; empty if the rank is lost.
   const std::vector<std::optional<int>> ranks = exchange_information(group);
   std::vector<PeerInfo> living;
   for (const auto& rank : ranks)
@@ -86,7 +86,7 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
 
   // Ranks accept all the time. So no rank waits for a rank that itself waits for an unreachable one.
   std::atomic<bool> should_stop = false;
-  std::future<void> accepting;
+  std::future<void> accepting;  // not valid if there is no lower rank
   try {
     if (!lower_ranks.empty())
       accepting =
@@ -111,6 +111,7 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
   }
   should_stop = true;
   if (accepting.valid()) accepting.get();
+  // If two ranks have no connection, both note it.
   for (std::size_t i = 0; i < unreached_ranks.size(); ++i)
     if (ranks[i] && std::ranges::find(unreached_ranks[i], rank_) != unreached_ranks[i].end())
       note_missing_connection(*ranks[i]);

@@ -125,7 +125,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   class CapturedGraph;
 
   void reset(std::size_t count) override;
-  void set(std::size_t index) override { submit(IssueRequest::Kind::stamp, index); }
+  void set(std::size_t index) override { submit(IssueRequest::Kind::record_timestamp, index); }
   double seconds_between(std::size_t from, std::size_t to) const override;
 
   void close() override { submit(IssueRequest::Kind::close_gate, ++closings_); }

@@ -88,7 +88,7 @@ void NcclIssuer::dispatch(const IssueRequest& request) {
                  resources_.rank_text, "copying on the GPU");
       return;
     }
-    case IssueRequest::Kind::stamp: record_timestamp(request.count); return;
+    case IssueRequest::Kind::record_timestamp: record_timestamp(request.count); return;
     case IssueRequest::Kind::begin_capture: begin_capture(); return;
     case IssueRequest::Kind::end_capture: end_capture(); return;
     case IssueRequest::Kind::instantiate_graph: instantiate_graph(); return;
@@ -214,9 +214,9 @@ void NcclIssuer::alltoall(const IssueRequest& request) {
 /// In a capture, the event becomes a node of the graph, and each launch of the graph sets its time anew.
 void NcclIssuer::record_timestamp(std::size_t number) {
   const unsigned flags = is_capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault;
-  check_cuda(cudaEventRecordWithFlags(resources_.stamps[number].get(), resources_.stream, flags), resources_.rank_text,
-             "recording a CUDA event");
-  if (stall_limit_) pending_stamps_.push_back(number);
+  check_cuda(cudaEventRecordWithFlags(resources_.timestamp_events[number].get(), resources_.stream, flags),
+             resources_.rank_text, "recording a CUDA event");
+  if (stall_limit_) pending_timestamps_.push_back(number);
 }
 
 /// In thread-local mode, calls such as allocation and copy fail in this thread during the capture, but not in others.
@@ -271,7 +271,7 @@ bool NcclIssuer::has_finished() {
   check_cuda(state, resources_.rank_text, "waiting for the GPU");
   gate_.require_not_expired();
   awaited_peers_.clear();
-  pending_stamps_.clear();
+  pending_timestamps_.clear();
   return true;
 }
 
@@ -291,9 +291,12 @@ void NcclIssuer::finish_calls() {
 }
 
 bool NcclIssuer::has_progressed() {
+  const auto is_reached = [&](std::size_t number) {
+    return cudaEventQuery(resources_.timestamp_events[number].get()) == cudaSuccess;
+  };
   bool is_any_reached = false;
-  while (!pending_stamps_.empty() && cudaEventQuery(resources_.stamps[pending_stamps_.front()].get()) == cudaSuccess) {
-    pending_stamps_.pop_front();
+  while (!pending_timestamps_.empty() && is_reached(pending_timestamps_.front())) {
+    pending_timestamps_.pop_front();
     is_any_reached = true;
   }
   return is_any_reached;

@@ -26,7 +26,7 @@ struct RankResources {
   int rank;   // in the communicator
   int ranks;  // of the communicator
   cudaStream_t stream;
-  const std::vector<CudaEvent>& stamps;  // events that record the timestamps
+  const std::vector<CudaEvent>& timestamp_events;  // by number of the timestamp
   const NcclRegistration* registration;  // null without -R
   const DeviceComm* kernel;  // replaces NCCL's operation; null without -D
 };
@@ -114,7 +114,7 @@ class NcclIssuer final : public OperationIssuer {
   bool is_waiting_ = false;                 // no request since the last call of `has_finished`
   ncclResult_t call_error_ = ncclSuccess;   // for `finish_calls`
   std::set<int> awaited_peers_;             // peers of exchanges since the stream was last empty
-  std::deque<std::size_t> pending_stamps_;  // timestamps that the stream has not reached
+  std::deque<std::size_t> pending_timestamps_;  // timestamps that the stream has not reached
   std::string leave_reason_;  // of the last time that this rank left its communicator
   std::map<int, std::string> failed_peers_;
   std::map<int, int> comm_ranks_;  // rank in the communicator, by the peer's number in requests; empty: both are equal

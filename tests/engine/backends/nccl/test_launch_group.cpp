@@ -105,7 +105,7 @@ struct Ranks {
 TEST_CASE("LaunchGroup: the first member issues all operations in order, each collective as one NCCL group") {
   Ranks ranks(3);
   const std::string complaints = ranks.run([](LaunchGroup::Member& member, Team&) {
-    submit(member, Kind::stamp, 0);
+    submit(member, Kind::record_timestamp, 0);
     submit(member, Kind::all_reduce, 5);
     submit(member, Kind::copy, 7);
     submit(member, Kind::begin_nccl_group);
@@ -116,8 +116,8 @@ TEST_CASE("LaunchGroup: the first member issues all operations in order, each co
   });
   CHECK(complaints.empty());
   CHECK(ranks.log.text ==
-        "0stamp0 1stamp0 2stamp0 ( 0all_reduce5 1all_reduce5 2all_reduce5 ) 0copy7 1copy7 2copy7 "
-        "( ( 0exchange8 1exchange8 2exchange8 ) ) ");
+        "0record_timestamp0 1record_timestamp0 2record_timestamp0 ( 0all_reduce5 1all_reduce5 2all_reduce5 ) "
+        "0copy7 1copy7 2copy7 ( ( 0exchange8 1exchange8 2exchange8 ) ) ");
   CHECK(ranks.log.threads.size() == 1);
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("LaunchGroup: flush returns when all submitted requests are issued") {
   Ranks ranks(2);
   CHECK(ranks.run([&](LaunchGroup::Member& member, Team&) {
     for (std::size_t i = 1; i <= 300; ++i) {
-      submit(member, Kind::stamp, 1);
+      submit(member, Kind::record_timestamp, 1);
       member.flush();
       if (ranks.issuers[0]->sum < i) throw std::runtime_error("the first member had not issued it");
     }
