@@ -1,6 +1,6 @@
 #pragma once
 // RAII types and the error check for CUDA's runtime. In this directory, `rank_text` names a rank for error messages:
-// "rank 3 on GPU 0000:0f:00".
+// "rank 3 on GPU 0000:0f:00" (make_rank_text).
 #include <cuda_runtime_api.h>
 #include <sched.h>
 

@@ -182,8 +182,8 @@ class NcclBackend final : public Backend {
     rank_config.gate_enabled = !is_true_on_any_rank(world, launches_block());
     rank_config.launch_group = launch_groups_.at(static_cast<std::size_t>(index / config_.gpus_per_thread)).get();
     rank_config.group_index = index % config_.gpus_per_thread;
-    check_cuda(cudaSetDevice(rank_config.device.index),
-               fmt::format("rank {} on GPU {}", world.rank(), rank_config.device.bus_id), "choosing the GPU");
+    check_cuda(cudaSetDevice(rank_config.device.index), make_rank_text(world.rank(), rank_config.device.bus_id),
+               "choosing the GPU");
     return std::make_unique<NcclCommunicator>(library_, world, group, rank_config);
   }
   std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& first, int) override {
@@ -194,7 +194,7 @@ class NcclBackend final : public Backend {
   }
   std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override {
     const Device own = device(world.rank() - config_.first_rank);
-    std::string rank_text = fmt::format("rank {} on GPU {}", world.rank(), own.bus_id);
+    std::string rank_text = make_rank_text(world.rank(), own.bus_id);
     check_cuda(cudaSetDevice(own.index), rank_text, "choosing the GPU");
     return make_nccl_lifecycle(library_, config_.flags, world, std::move(rank_text), live_communicators_,
                                buffer_bytes_);

@@ -2,8 +2,6 @@
 // ranks of the group (launch_group.hpp). Filling and comparing run in this thread.
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -32,10 +30,6 @@ constexpr double kMaxJoinLimits = 3;
 constexpr std::size_t kCapacityOnOneMachine = 40;
 constexpr std::size_t kCapacityOverNetwork = 8;
 
-std::string make_rank_text(const Team& world, const Device& device) {
-  return fmt::format("rank {} on GPU {}", world.rank(), device.bus_id);
-}
-
 }  // namespace
 
 /// Graph that `end_capture` returns.
@@ -59,7 +53,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
                                    const NcclRankConfig& rank_config)
     : world_(world),
       group_(group),
-      rank_text_(make_rank_text(world, rank_config.device)),
+      rank_text_(make_rank_text(world.rank(), rank_config.device.bus_id)),
       device_(rank_config.device.index),
       is_single_machine_(rank_config.is_single_machine),
       flags_(rank_config.flags),

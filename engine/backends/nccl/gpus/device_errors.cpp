@@ -74,6 +74,8 @@ const Remedy* find_remedy(std::string_view error_name) {
 
 }  // namespace
 
+std::string make_rank_text(int rank, std::string_view bus_id) { return fmt::format("rank {} on GPU {}", rank, bus_id); }
+
 std::string device_error_message(std::string_view rank_text, std::string_view activity, std::string_view error_name,
                                  std::string_view error_text) {
   const Remedy* const remedy = find_remedy(error_name);

@@ -7,9 +7,12 @@
 
 namespace busbw {
 
-/// One sentence about a CUDA error: location, activity, CUDA's description, remedy. `rank_text`: "rank 3 on GPU
-/// 0000:0f:00"; `activity`: "allocating GPU memory"; `error_name`: "cudaErrorLaunchFailure"; `error_text`: the
-/// text of cudaGetErrorString.
+/// Names a rank for messages: "rank 3 on GPU 0000:0f:00".
+std::string make_rank_text(int rank, std::string_view bus_id);
+
+/// One sentence about a CUDA error: location, activity, CUDA's description, remedy. `rank_text`: of make_rank_text;
+/// `activity`: "allocating GPU memory"; `error_name`: "cudaErrorLaunchFailure"; `error_text`: the text of
+/// cudaGetErrorString.
 std::string device_error_message(std::string_view rank_text, std::string_view activity, std::string_view error_name,
                                  std::string_view error_text);
 
