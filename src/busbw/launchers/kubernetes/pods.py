@@ -24,7 +24,7 @@ _LAUNCHER_REQUESTS = {"cpu": "500m", "memory": "512Mi"}
 """Requests of the launcher pod of an MPIJob, which runs mpirun."""
 _ZONE_LABEL = "topology.kubernetes.io/zone"
 _ZONE_WEIGHT = 100
-"""Weight of the same zone in the scheduler's order of the nodes, the maximum."""
+"""Weight of the preference for nodes in one zone. It is the maximum that Kubernetes accepts."""
 
 
 def pod_template(
@@ -64,12 +64,13 @@ def pod_template(
 
 
 def _device_tolerations(target: KubernetesTarget) -> list[Toleration]:
-    """One toleration for each requested device for which the target has none.
+    """Tolerations for the requested devices that the target does not tolerate yet.
 
     Nodes with devices often have a taint with the name of the resource, as Kubernetes' admission plugin
     ExtendedResourceToleration expects.
     """
     tolerated = {toleration.key for toleration in target.tolerations}
+    # A device has a slash in its name, such as nvidia.com/gpu. Memory and CPUs have none.
     devices = [name for name, _ in target.resources if "/" in name and name not in tolerated]
     return [Toleration(name, effect="NoSchedule") for name in devices]
 
@@ -175,9 +176,9 @@ def mounts() -> Manifest:
 
 
 def labels(job: Job) -> dict[str, str]:
-    """Kubernetes' recommended labels of all objects of the job. The instance selects this job.
+    """Kubernetes' recommended labels for all objects of the job. `INSTANCE_LABEL` identifies the job.
 
-    There is no version, because only the image knows it.
+    The recommended label for a version is left out, because only the image knows its version.
     """
     return {
         "app.kubernetes.io/name": "busbw",
