@@ -28,8 +28,8 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
     used_models = {gpu.model for gpu in on_bus if gpu.bus_id in listed}
     for device in on_bus:
         driver = f"{DEVICES}/{device.bus_id}/driver"
-        # A GPU of the host outside this container has a driver. So has a GPU that is left to another driver on purpose.
-        # The driver does not support some old models.
+        # No finding for a GPU with a driver: it is outside this container, or left to another driver on purpose. No
+        # finding for a model of which the driver uses no GPU: the driver may not support this model.
         has_no_driver = device.bus_id not in listed and not machine.has(driver)
         if has_no_driver and device.model in used_models:
             evidence = Evidence(absolute_path(driver), "does not exist")
@@ -84,6 +84,7 @@ def gpu_off_bus(machine: Machine) -> Iterator[Finding]:
             evidence = machine.evidence(f"{folder}/current_link_width")
             yield Finding("broken", f"the GPU at {bus_id} has fallen off the bus", (evidence,), subject=bus_id)
     for gpu in read_nvml(machine).gpus:
+        # NVML also loses a GPU that is dead on the bus. One finding is enough.
         if gpu.lost and not dead:
             evidence = Evidence(f"NVML, {gpu.label}", "GPU is lost")
             yield Finding("broken", f"{gpu.label} has fallen off the bus", (evidence,), subject=gpu.bus_id or gpu.label)

@@ -85,9 +85,9 @@ def gpu_memory_in_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding
 )
 @require_fields("max_sm_clock_mhz", "power_limit_w")
 def gpu_clock_cap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    for field, severity, text, unit, fix in _LIMITS:
+    for field, severity, title, unit, fix in _LIMITS:
         for gpu, usual in odd_gpus(gpus, field):
             limit = getattr(gpu, field)
             if limit < usual * (1 - _TOLERANCE):
-                problem = f"has {text} of {limit:g} {unit}; the other GPUs have {usual:g} {unit}"
+                problem = f"has {title} of {limit:g} {unit}; the other GPUs have {usual:g} {unit}"
                 yield gpu_finding(gpu, severity, problem, field, fix=fix.format(usual=usual))

@@ -99,7 +99,8 @@ def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
     """
     is_version_2 = machine.has(f"{_GROUPS}/cgroup.controllers")
     root = _GROUPS if is_version_2 else f"{_GROUPS}/{controller}"
-    # In version 2, one line without a controller names the group. Version 1 has a line for each hierarchy.
+    # In version 2, one line without a controller names the group: "0::/job". Version 1 has a line for each hierarchy,
+    # such as "4:cpu,cpuacct:/job".
     wanted = "" if is_version_2 else controller
     for line in machine.text("proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -110,7 +111,10 @@ def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
 
 
 def _group_limit(machine: Machine, path: str) -> float | None:
-    """Returns a limit in bytes, or in CPUs if the file has a quota and a period. None if there is no limit."""
+    """Returns a limit in bytes, or in CPUs if the file has a quota and a period: 1.5 for "150000 100000".
+
+    None if there is no limit ("max", or "-1" in version 1).
+    """
     limit, *period = (machine.text_or_none(path) or "max").split()
     if path.endswith("cpu.cfs_quota_us"):  # the period is in another file
         period = [machine.text_or_none(path.replace("quota", "period")) or _DEFAULT_PERIOD_US]

@@ -44,7 +44,7 @@ def log_mnnvl(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     hosts: dict[tuple[str, str], set[str]] = {}  # by NVLink domain and clique
     for message, match in log.find(_DOMAIN):
-        is_in_domain = match["uuid"].strip("0.") != ""
+        is_in_domain = match["uuid"].strip("0.") != ""  # "0.0" is the UUID of no domain
         if is_in_domain:
             hosts.setdefault((match["uuid"], match["clique"]), set()).add(message.host)
     shared = max(hosts.values(), key=len, default=set())

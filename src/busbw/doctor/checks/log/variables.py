@@ -74,22 +74,19 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
     for row in HARMFUL_VALUES:
         # Hosts can have different values of a variable. The first row that has a value, and that applies to the job,
         # decides about this value.
-        harmful = [
-            (name, value)
-            for name, value in log.variables
-            if name == row.variable and (name, value) not in decided and matches(value, row.values)
-        ]
-        if not harmful or row.variable in ignored:
+        values = [value for name, value in log.variables if name == row.variable and matches(value, row.values)]
+        undecided = [(row.variable, value) for value in values if (row.variable, value) not in decided]
+        if not undecided or row.variable in ignored:
             continue
         traits = [_has_trait(log, trait) for trait in row.traits.split(", ") if trait]
         if False in traits:
             continue
-        decided.update(harmful)
-        value = harmful[0][1]
+        decided.update(undecided)
+        variable, value = undecided[0]
         yield Finding(
             "risk" if None in traits else row.severity,
-            f"{row.variable}={value}: {row.effect}",
-            (log.variables[row.variable, value].evidence,),
+            f"{variable}={value}: {row.effect}",
+            (log.variables[variable, value].evidence,),
             subject=row.variable,
             cost=row.effect_sentence,
             damage=_damage(row),

@@ -34,6 +34,7 @@ def slurm_gres_count(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("scontrol is not installed") from error
     line = re.search(r"^\s*Gres=(.*)$", text, re.MULTILINE)
     gres = line[1] if line else ""
+    # Gres is such as gpu:h100:8(S:0-1),nvme:1 or gpu:8.
     granted = sum(map(int, re.findall(r"(?:^|,)gpu:(?:[^,:(]+:)?(\d{1,9})", gres)))
     gpus = machine.names_or_empty(DRIVER_GPUS)
     require(granted and gpus and not _MIG_PROFILE.search(gres), "Slurm does not manage whole NVIDIA GPUs here")
