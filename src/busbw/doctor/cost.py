@@ -13,7 +13,7 @@ COLLECTIVE = "all_reduce"
 SIZE_BYTES = 8 << 30
 """Large enough for the bandwidth of the plateau."""
 _EXAMPLE_NODES = 4
-"""Nodes of a job with damaged NICs, if the job is unknown.
+"""Number of nodes that the estimate assumes for damaged NICs if the job is unknown.
 
 With two nodes, a tree crosses the NICs only once, so the damage would cost less than in larger jobs.
 """
@@ -41,8 +41,8 @@ def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost
     Args:
         damage: Effect of the finding on the machine.
         system: System of the nodes. None if unknown.
-        nodes: Number of nodes of the job. 1 also if the job is unknown. The estimate then assumes _EXAMPLE_NODES nodes
-            for damaged NICs. For other damages it assumes one node.
+        nodes: Number of nodes of the job. 1 also if the job is unknown. Only damaged NICs are estimated for several
+            nodes: for `nodes`, or for _EXAMPLE_NODES if `nodes` is 1.
     """
     if system is None:
         return None

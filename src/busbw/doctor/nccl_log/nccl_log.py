@@ -15,9 +15,10 @@ _CHANNEL = re.compile(
     r"Channel (?P<channel>\d+)(?:/0)? : (?P<ends>(?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> "
     r"(?P<receiver>\d+)\[(?P<receiver_gpu>[0-9a-f]+)\])(?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
 )
-"""Message about a connection for collectives: its index after the channel is 0. Old versions print no index.
+"""Message about a connection for collectives, such as "Channel 00/0 : 3[3] -> 8[0] [send] via NET/IB/3/GDRDMA".
 
-A connection for send and receive operations has index 1 and does not match.
+The index after the channel is 0; old versions print no index. A connection for send and receive operations has index 1
+and does not match.
 """
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
 _VERSION = re.compile(r"NCCL version 2\.(\d{1,3})")

@@ -35,7 +35,10 @@ _SIZES = (
     ("BUSBW_SIZE", "BUSBW_LOCAL_SIZE"),
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
 )
-"""Variables with the number of processes of a job, and of its processes on this node. SLURM_NNODES counts nodes."""
+"""Variables with the number of processes of a job, and of its processes on this node.
+
+SLURM_NNODES already counts nodes, so it needs no second variable.
+"""
 _COUNT = re.compile(r"[1-9]\d{0,6}")
 
 
