@@ -7,7 +7,7 @@ from contextlib import suppress
 from busbw.doctor.facts.process import DeviceNodes, Environment
 from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, absolute_path, check
 from busbw.doctor.parts.gpus import pci_gpus, read_nvml, require_gpus
-from busbw.doctor.parts.job import variables_of_container
+from busbw.doctor.parts.job import is_in_slurm_job, nvidia_gpu_nodes, variables_of_container
 from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
 
 _DEAD_WIDTH = "63"
@@ -54,11 +54,10 @@ def _is_limited(machine: Machine, gpu_count: int) -> bool:
     """True if a container or a scheduler may have given this process only some of the node's GPUs."""
     with suppress(Unreadable):
         # The variables do not show this limit in a session that pam_slurm_adopt puts into a job.
-        if any(re.fullmatch(r"nvidia\d+", name) for name in machine.fact(DeviceNodes).denied):
+        if nvidia_gpu_nodes(machine.fact(DeviceNodes).denied):
             return True
-    variables = machine.fact(Environment).variables
-    if "SLURM_JOB_ID" in variables:
-        return variables.get("SLURM_GPUS_ON_NODE") != str(gpu_count)
+    if is_in_slurm_job(machine):
+        return machine.fact(Environment).variables.get("SLURM_GPUS_ON_NODE") != str(gpu_count)
     with suppress(NotApplicable):
         variables_of_container(machine)
         return True
