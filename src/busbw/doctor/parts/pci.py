@@ -17,11 +17,10 @@ DEVICES, DRIVER_GPUS = "sys/bus/pci/devices", "proc/driver/nvidia/gpus"
 INFINIBAND = "sys/class/infiniband"
 NVIDIA, AMD, MELLANOX = "0x10de", "0x1002", "0x15b3"
 """Vendor ids."""
-_GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
-"""Classes of GPUs by vendor: display, 3D and other display controllers, processing accelerators.
-
-The file `class` of a device has two more digits: "0x030200".
-"""
+CLASS_3D = "0x0302"
+"""PCI class of GPUs without a display, such as NVIDIA's for servers. The file `class` has two more digits: 0x030200."""
+_GPU_CLASSES = {NVIDIA: ("0x0300", CLASS_3D), AMD: (CLASS_3D, "0x0380", "0x1200")}
+"""Classes of GPUs by vendor: 0300 display, 0302 3D, 0380 other display controllers, 1200 processing accelerators."""
 
 
 class PciDevice(Struct, kw_only=True, frozen=True):
