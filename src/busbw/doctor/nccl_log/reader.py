@@ -150,12 +150,12 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
             continue
         handle, size = (message.process, match["handle"]), int(match["size"])
         is_initialization = message.text.endswith(("Init START", "Init COMPLETE"))
-        if match["nodes"]:
+        if match["nodes"]:  # "comm 0x55 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0"
             known = by_handle.get(handle)
             if known is not None and known.size == size:
                 known.node_count, known.uses_mnnvl = int(match["nodes"]), match["mnnvl"] != "0"
                 known.evidence = message.evidence
-        elif is_initialization and not match["split"]:
+        elif is_initialization and not match["split"]:  # "comm 0x55 rank 0 nranks 16 cudaDev 0 ... - Init START"
             communicator = found.setdefault(match["id"] or f"{size} ranks", Communicator(size))
             rank = Rank(message.process, frozenset({match["gpu"] or "", match["bus"] or ""} - {""}))
             first_with_number = communicator.ranks.setdefault(int(match["rank"]), rank)

@@ -47,6 +47,7 @@ def memlock(machine: Machine) -> Iterator[Finding]:
 def _may_ignore_limit(machine: Machine) -> bool:
     """True if the process has the capability in the first user namespace. In another one it has no effect."""
     capabilities = re.search(r"^CapEff: *([0-9a-f]{1,16})$", machine.text("proc/self/status"), re.MULTILINE)
+    # The first namespace maps all 4294967295 user IDs to themselves, from 0 on.
     is_first_namespace = machine.text("proc/self/uid_map").split() == ["0", "0", "4294967295"]
     if capabilities is None or not is_first_namespace:
         return False

@@ -8,6 +8,7 @@ from busbw.doctor.parts.pci import DEVICES, PciDevice, bridges_above, gpus, rdma
 from busbw.doctor.parts.platform import is_arm, is_virtual
 
 _COMMAND = ("lspci", "-D", "-vvv", "-d", "*:*:0604")
+"""Prints the capabilities of all PCI bridges (class 0604), which include PCIe ports."""
 _DENIED = "<access denied>"
 """Text that lspci prints instead of a port's ACS control to users other than root."""
 _REDIRECTS = re.compile(r"ACSCtl:.*(?:ReqRedir|CmpltRedir|UpstreamFwd)\+")

@@ -8,6 +8,7 @@ from busbw.doctor.nccl_log.nccl_log import NcclLog
 
 _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
 _DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+) cliqueId (?P<clique>\w+)")
+"""NVLink domain of a GPU: "MNNVL busId 0x1b000 fabric UUID 5c.1f cliqueId 0x7ffe"."""
 
 
 @check(

@@ -21,9 +21,10 @@ _EXPECTS_RDMA = re.compile(
 )
 """Messages of nodes that have RDMA, or of users who expect it."""
 ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
-"""Message with the adapters of a host."""
+"""Message with the adapters of a host: "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"."""
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
 _RAIL = re.compile(r"NET/IB\w*/(\d+)")
+"""Number of the adapter in a transport, such as 3 in "NET/IB/3/GDRDMA"."""
 _Link: TypeAlias = tuple[frozenset[str], str, int]
 """Both hosts, both ranks and the channel of connections. Several communicators can have connections with one link."""
 _ByAdapter: TypeAlias = dict[str, Connection]
