@@ -40,9 +40,9 @@ class TerminationPolicy:
     """Conditions and signals that end the processes."""
 
     on_interrupt: Callable[[], int | None] | None = None
-    """Called on the first interrupt, which is then not forwarded. The returned signal, if any, is sent instead."""
+    """Called on the first received signal instead of forwarding it. The returned signal, if any, is sent."""
     end_signal: int = signal.SIGKILL
-    """Signal for an immediate end: on the second interrupt, or if this process dies."""
+    """Signal for an immediate end: on the second received signal, or if this process dies."""
     grace_s: float | None = None
     """After a command ends, the others get this time to end by themselves (`GracePeriod`). None: they are not ended."""
     follows_first: bool = False

@@ -40,7 +40,7 @@ class ExitStatus:
     code: int
     """Exit code, or 128 + the signal's number if a signal ended the command."""
     was_terminated: bool = False
-    """True if we ended the command: after the grace period or a time limit, on a second interrupt, or by the policy."""
+    """True if we ended the command: after the grace period or a time limit, on a second signal, or by the policy."""
 
 
 @dataclass

@@ -170,7 +170,7 @@ class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True,
 _REMEDY = "compare with a known type: `busbw launch machine-types NAME`"
 
 
-def _checked_and_resolved(machine_type: MachineType, name: str) -> MachineType:
+def _check_and_resolve(machine_type: MachineType, name: str) -> MachineType:
     """Checks a description that was read from a file, and replaces each source key by its text.
 
     Raises:
@@ -224,7 +224,7 @@ _CATALOG = Catalog(
     kind="machine type",
     remedy_malformed=_REMEDY,
     remedy_unknown=lambda known: f"a .toml file or one of {', '.join(known)}",
-    finish=_checked_and_resolved,
+    finish=_check_and_resolve,
 )
 
 
