@@ -16,8 +16,8 @@ INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label with the job's name on all objects of a job."""
 
 _DEFAULT_SHM = "1Gi"
-"""Size of /dev/shm if neither user nor machine type state one. Source: NCCL's user guide, "Troubleshooting", "Docker",
-which starts containers with --shm-size=1g."""
+"""Default size of /dev/shm. Source: NCCL's user guide, "Troubleshooting", "Docker", which starts containers with
+--shm-size=1g."""
 _GIB_PER_RANK = 1
 """Memory request for each rank."""
 _LAUNCHER_REQUESTS = {"cpu": "500m", "memory": "512Mi"}

@@ -41,7 +41,7 @@ class Toleration:
 
 @dataclass(frozen=True)
 class KubernetesTarget:
-    """The cluster and the settings of the pods. Each pod runs on one node; except with MPIJob it is one process."""
+    """The cluster and the settings of the pods. A pod runs all processes of a node: one, or several with MPIJob."""
 
     image: str
     kind: Kind = "job"

@@ -84,7 +84,7 @@ class WaitExplainer:
     def _find_fit_problem(
         self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]
     ) -> status.PodProblem | None:
-        """Problem of pods that no node of the cluster can hold. None also if the user may not list nodes."""
+        """Problem of pods that no node can hold. None if there is no such pod, or if the user may not list nodes."""
         unschedulable = [pod for pod in pods if status.is_unschedulable(pod)]
         if not unschedulable or not self._may_list_nodes:
             return None

@@ -62,7 +62,7 @@ class SlurmTarget:
     folder: Path | None = None
     """Folder for the files of a batch job, shared by this machine and the nodes. None: srun runs from this machine."""
     standalone: bool = False
-    """True for a batch script to submit by hand. It creates its folder in the submit directory."""
+    """True for a batch script to submit by hand. The script creates its folder in the submit directory."""
     in_allocation: bool = False
     """True if this process runs within the allocation that srun will use."""
     in_step: bool = False
