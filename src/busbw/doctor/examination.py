@@ -1,4 +1,4 @@
-"""Runs checks at the same time, each with a time limit, and collects their results."""
+"""Runs checks at the same time, within one time limit, and collects their results."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -21,7 +21,7 @@ _MIN_BYTES_PER_GPU = 2 << 30
 _GROUPS = "sys/fs/cgroup"
 """Root of the control groups."""
 _DEFAULT_PERIOD_US = "100000"
-"""Period of a CPU quota, unless the group states another one."""
+"""Default period of a CPU quota."""
 
 
 @check(

@@ -22,18 +22,18 @@ _PXN_VARIABLES = {"NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL"}
 _MIN_PXN_NODES = 3
 
 
-def _has(pattern: str) -> Callable[[NcclLog], bool | None]:
+def _make_trait(pattern: str) -> Callable[[NcclLog], bool | None]:
     """Returns a predicate: True if a log of several nodes has a message with this pattern.
 
     The predicate returns None if a log of several nodes does not name the network.
     """
 
-    def has(log: NcclLog) -> bool | None:
+    def has_message(log: NcclLog) -> bool | None:
         if log.max_host_count <= 1:
             return False
         return log.contains(re.compile(pattern)) if log.networks else None
 
-    return has
+    return has_message
 
 
 def _has_several_pcie_gpus(log: NcclLog) -> bool | None:
@@ -47,11 +47,11 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "NVLink": lambda log: log.has_nvlink,
     "several PCIe GPUs": _has_several_pcie_gpus,
     "NVLS": lambda log: log.uses_nvls,
-    "MNNVL": _has(r"fabric UUID [0.]*[1-9a-f]"),
-    "RDMA": _has("NET/IB : Using|NET/OFI"),
-    "InfiniBand or RoCE": _has("NET/IB : Using"),
-    "InfiniBand": _has(r"NET/IB : Using.*\d/IB"),
-    "EFA": _has("NET/OFI Selected [Pp]rovider is efa"),
+    "MNNVL": _make_trait(r"fabric UUID [0.]*[1-9a-f]"),
+    "RDMA": _make_trait("NET/IB : Using|NET/OFI"),
+    "InfiniBand or RoCE": _make_trait("NET/IB : Using"),
+    "InfiniBand": _make_trait(r"NET/IB : Using.*\d/IB"),
+    "EFA": _make_trait("NET/OFI Selected [Pp]rovider is efa"),
     "other than Google Cloud": lambda log: (
         not any(name.startswith(("FasTrak", "GPUDirectTCPX", "gIB")) for name, _ in log.networks.values())
     ),
