@@ -121,17 +121,21 @@ class JobFollower:
                 if now_s >= self._poll_at_s:
                     self._update_pods()
                     self._poll_at_s = monotonic() + self._poll_interval_s()
-                leader = self._leader_pod()
-                code = self._lost_exit_code(leader)
-                if code is None and leader is not None and status.has_started(leader):
-                    code = self._follow_leader(leader)
-                elif code is None:
-                    code = self._wait_for_leader(leader)
+                code = self._advance(self._leader_pod())
                 if code is not None:
                     return code
         finally:
             if self._log.reader is not None:
                 self._log.reader.disconnect()
+
+    def _advance(self, leader: objects.Pod | None) -> int | None:
+        """Forwards the log of the leader pod, or waits for the pod. Returns the exit code if the job has ended."""
+        code = self._lost_exit_code(leader)
+        if code is not None:
+            return code
+        if leader is not None and status.has_started(leader):
+            return self._follow_leader(leader)
+        return self._wait_for_leader(leader)
 
     def _wait_for_leader(self, leader: objects.Pod | None) -> int | None:
         """Waits for `TICK_S`, or returns the exit code if the leader's program will not start."""

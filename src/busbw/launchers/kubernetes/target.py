@@ -41,7 +41,7 @@ class Toleration:
 
 @dataclass(frozen=True)
 class KubernetesTarget:
-    """The cluster and the settings of the pods. A pod runs all processes of a node: one, or several with MPIJob."""
+    """The cluster and the settings of the pods. A pod runs one process; a worker of an MPIJob can run several."""
 
     image: str
     kind: Kind = "job"
