@@ -46,13 +46,10 @@ def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost
     """
     if system is None:
         return None
+    job_nodes = 1
     damages_nics = damage.nic_share < 1
-    if not damages_nics:
-        job_nodes = 1
-    elif nodes > 1:
-        job_nodes = nodes
-    else:
-        job_nodes = _EXAMPLE_NODES
+    if damages_nics:
+        job_nodes = nodes if nodes > 1 else _EXAMPLE_NODES
     fixed = _plateau_gbps(system, job_nodes, nvls=True)
     now = _plateau_gbps(_damaged(system, damage), job_nodes, nvls=damage.nvls)
     if fixed is None or now is None:

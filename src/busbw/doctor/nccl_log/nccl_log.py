@@ -239,9 +239,9 @@ class NcclLog:
         for each in self._communicators_by_process.get(process, ()):
             own_entry, peer_entry = each.ranks.get(own_rank), each.ranks.get(peer_rank)
             if own_entry is None or own_entry.process != process or match[f"{own}_gpu"] not in own_entry.gpu_names:
-                continue
+                continue  # in this communicator, the process has another rank
             if peer_entry is None or match[f"{peer}_gpu"] not in peer_entry.gpu_names:
-                return None
+                return None  # the log lacks ranks or a communicator, so the peer is not certain
             hosts.add(peer_entry.process.host)
         return hosts.pop() if len(hosts) == 1 else None
 
