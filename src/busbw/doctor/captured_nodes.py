@@ -39,7 +39,7 @@ def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:
         if not path.exists():
             raise UsageError(f"--root {path} does not exist", remedy="write a capture with busbw doctor --capture FILE")
         if path.is_dir() and not (path / MANIFEST).exists():
-            paths += captures_in(path) or (path,)  # reading the folder later reports that it is no capture
+            paths += captures_in(path) or (path,)  # a folder without captures is reported when it is read
         else:
             paths.append(path)
     return tuple(paths)
@@ -72,7 +72,7 @@ def _without_archive_suffix(name: str) -> str:
 
 
 def with_unique_names(records: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
-    """Returns the records with different names: of nodes with one name, all but the first get a number."""
+    """Returns the records with unique names: the second node with the name "a" becomes "a (2)"."""
     counts: Counter[str] = Counter()
     unique: list[NodeRecord] = []
     for record in records:

@@ -13,7 +13,7 @@ COLLECTIVE = "all_reduce"
 SIZE_BYTES = 8 << 30
 """Large enough for the bandwidth of the plateau."""
 _EXAMPLE_NODES = 4
-"""Nodes of a job with damaged NICs, if the job is unknown.
+"""Number of nodes that the estimate assumes for damaged NICs if the job is unknown.
 
 With two nodes, a tree crosses the NICs only once, so the damage would cost less than in larger jobs.
 """
@@ -41,18 +41,15 @@ def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost
     Args:
         damage: Effect of the finding on the machine.
         system: System of the nodes. None if unknown.
-        nodes: Number of nodes of the job. 1 also if the job is unknown. The estimate then assumes _EXAMPLE_NODES nodes
-            for damaged NICs. For other damages it assumes one node.
+        nodes: Number of nodes of the job. 1 also if the job is unknown. Only damaged NICs are estimated for several
+            nodes: for `nodes`, or for _EXAMPLE_NODES if `nodes` is 1.
     """
     if system is None:
         return None
+    job_nodes = 1
     damages_nics = damage.nic_share < 1
-    if not damages_nics:
-        job_nodes = 1
-    elif nodes > 1:
-        job_nodes = nodes
-    else:
-        job_nodes = _EXAMPLE_NODES
+    if damages_nics:
+        job_nodes = nodes if nodes > 1 else _EXAMPLE_NODES
     fixed = _plateau_gbps(system, job_nodes, nvls=True)
     now = _plateau_gbps(_damaged(system, damage), job_nodes, nvls=damage.nvls)
     if fixed is None or now is None:

@@ -1,4 +1,4 @@
-"""Runs checks at the same time, each with a time limit, and collects their results."""
+"""Runs checks at the same time, within one time limit, and collects their results."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -43,8 +43,8 @@ class _Outcome(Generic[Subject]):
             self.missing = f"values in a form that the check understands: {text.rstrip()}"
 
     def reported_findings(self, system: System | None, nodes: int) -> Iterator[ReportedFinding]:
-        """Yields the present findings with their costs."""
-        for finding in tuple(self.findings):
+        """Yields the findings so far with their costs."""
+        for finding in tuple(self.findings):  # a copy, because the thread of the check may still add findings
             cost = estimate_cost(finding.damage, system, nodes) if finding.damage else None
             yield make_reported_finding(self.check, finding, cost)
 

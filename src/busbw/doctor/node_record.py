@@ -69,7 +69,8 @@ def _recognize(machine: Machine, job: _Job) -> None:
 def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -> Result:
     """Runs the checks that compare nodes, and returns the result of all nodes.
 
-    A check passed if it passed on at least one node, and no node has a finding or could not decide.
+    A check passed if it passed on at least one node, and no node has a finding or could not decide. A check is not
+    applicable if no node has another outcome.
     """
     if len(records) == 1 and not records[0].problem:
         return records[0].result

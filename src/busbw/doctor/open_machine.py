@@ -1,4 +1,4 @@
-"""Opens this machine or a capture for an examination, and captures what was read."""
+"""Opens this machine or a capture for an examination, and makes a capture of all that was read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from busbw.termination_signals import cleaned_up_by
 
 @contextmanager
 def open_machine(root: Path | None) -> Iterator[Recording]:
-    """Yields what checks read. At the end, also by a signal, no command of this machine remains.
+    """Yields a machine's tree for checks, which keeps what they read. At the end, or on a signal, kills its commands.
 
     Args:
         root: Capture, or None for this machine.

@@ -28,8 +28,8 @@ _MPICH = re.compile(r"HYDRA build details|Intel\(R\) MPI Library|MPICH Version|M
 """In `mpirun --version`. Hydra is the launcher of MPICH and Intel MPI."""
 
 START_LIMIT_S = 300.0
-"""Time for mpirun to start all processes. It waits without limit for a host that does not answer. Afterwards the
-engine's own limits count."""
+"""Time for mpirun to start all processes. mpirun itself waits without limit for a host that does not answer. After the
+start, the engine's own limits apply."""
 
 _PROCESS_EVENT = re.compile(rb"<busbw process (\d+) (?:started|ended with (\d+))>\n?")
 """Line that the wrapper script prints on stderr before and after its program. The wrapper itself exits with 0, because
@@ -180,6 +180,7 @@ class MpirunOutput:
         self._process_codes: dict[int, int] = {}
         """Exit codes of the ended processes, by process number."""
         self._stderr_lines: deque[str] = deque(maxlen=40)
+        """Last lines of stderr. `find_remedy` searches them for a known error."""
         self._now_s = now_s
         self._started: set[int] = set()
         """Numbers of the processes that the wrapper script has started."""

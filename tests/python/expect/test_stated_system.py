@@ -47,7 +47,7 @@ def test_a_machine_type_names_its_system(name: str) -> None:
 def test_an_alias_is_found_as_by_the_launchers() -> None:
     found = find_system("Standard_ND96asr_v4")
     assert found is not None
-    assert found.name == load("Standard_ND96asr_v4").expectation
+    assert found.name == load("Standard_ND96asr_v4").system
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -34,7 +34,7 @@ def test_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_machine_type_names_the_system(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--simulate", "4x2", "--fault", "node:1:2", "--system"]
     _, by_alias, _ = run(capsys, *words, "Standard_ND96asr_v4")
-    _, by_name, _ = run(capsys, *words, load("Standard_ND96asr_v4").expectation or "")
+    _, by_name, _ = run(capsys, *words, load("Standard_ND96asr_v4").system or "")
     assert by_alias == by_name
     code, _, err = run(capsys, *words, "p6.99xlarge")
     assert code == 2

@@ -98,7 +98,7 @@ def test_every_value_names_a_source_that_can_be_opened(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(ASKED_FOR) - {"host"}))
 def test_the_expectation_exists_and_is_of_the_same_machine(name: str) -> None:
     system = load(name)
-    described = expectations.find(system.expectation or "")
+    described = expectations.find(system.system or "")
     assert system.gpus_per_node is not None
     assert described.ranks_per_node == system.gpus_per_node.value
 

@@ -1,6 +1,6 @@
 """`busbw launch machine-types`: lists the known machine types, or shows one with the source of each value.
 
-The expectation of a machine type is the name of its system, for `busbw expect --system`.
+The key `expectation` of a machine type is the name of its system, for `busbw expect --system`.
 """
 
 import textwrap
@@ -57,10 +57,10 @@ def machine_types(name: str | None, as_json: bool) -> None:
 
 def _require_expectation(machine_type: MachineType) -> None:
     """Refuses a machine type if its expectation names an unknown system."""
-    if machine_type.expectation is None:
+    if machine_type.system is None:
         return
     try:
-        system.find(machine_type.expectation)
+        system.find(machine_type.system)
     except UsageError as error:
         remedy = "list the known systems with `busbw expect --list-systems`"
         raise UsageError(f"{machine_type.name}: expectation: {error.problem}", remedy=remedy) from error
@@ -80,7 +80,7 @@ def _print_list(types: list[MachineType]) -> None:
         gpus = str(machine_type.gpus_per_node.value) if machine_type.gpus_per_node else "-"
         description = (machine_type.title,) if has_descriptions else ()
         nics = machine_type.nics_text or "-"
-        table.add_row(machine_type.name, gpus, nics, machine_type.expectation or "-", *description)
+        table.add_row(machine_type.name, gpus, nics, machine_type.system or "-", *description)
     out.print(table)
     out.print(
         f"{len(types)} machine types; `busbw launch machine-types NAME` shows one with its sources.",
@@ -94,7 +94,7 @@ def _details(machine_type: MachineType, width: int) -> Iterator[str]:
     yield f"{machine_type.name}: {machine_type.title}"
     if machine_type.aliases:
         yield f"also: {', '.join(machine_type.aliases)}"
-    if machine_type.expectation:
+    if machine_type.system:
         yield f"what to expect: {_expect_command(machine_type)}"
     for title, rows in _sections(machine_type):
         if rows:
@@ -132,8 +132,8 @@ def _value_lines(setting: str, text: str, column_width: int, width: int) -> Iter
 
 def _expect_command(machine_type: MachineType) -> str:
     """Returns the `busbw expect` command, with `--nics` if the machine type's NICs differ from the system's."""
-    command = f"busbw expect all_reduce --system {machine_type.expectation}"
-    system_nics = system.find(machine_type.expectation or "").nics
+    command = f"busbw expect all_reduce --system {machine_type.system}"
+    system_nics = system.find(machine_type.system or "").nics
     if machine_type.nics_per_node is None or machine_type.nic_gbit is None:
         return command
     count, gbit = machine_type.nics_per_node.value, machine_type.nic_gbit.value

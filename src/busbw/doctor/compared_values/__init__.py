@@ -37,7 +37,7 @@ class ComparedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     each: Literal["", "gpu", "rdma", "nic"] = ""
     """gpu: PCI addresses of GPUs; rdma: names of the NICs that NCCL_IB_HCA permits; nic: their PCI addresses."""
     pattern: str = r"\S.*"
-    """Parts to compare: the groups of each match, otherwise the match."""
+    """Parts to compare: the groups of each match, or the whole match of a pattern without groups."""
     reduce: Literal["count", "first", "set", "list"] = "list"
     """count: number of matches; first: the first; set: different ones; list: all, with the number of equal ones."""
     absent: str = ""
@@ -84,14 +84,14 @@ def read_values(machine: Machine, node: NodeValues) -> None:
 
 def _read_value(machine: Machine, value: ComparedValue) -> Items:
     try:
-        return _reduced(machine, value)
+        return _select_texts(machine, value)
     except Absent:
         if value.absent:
             return (value.absent,)
         raise
 
 
-def _reduced(machine: Machine, value: ComparedValue) -> Items:
+def _select_texts(machine: Machine, value: ComparedValue) -> Items:
     """Returns the texts that `value.reduce` selects. Raises Absent if no text matches."""
     matches = list(_matches(machine, value))
     if value.reduce == "first":
@@ -108,6 +108,7 @@ def _reduced(machine: Machine, value: ComparedValue) -> Items:
 
 
 def _matches(machine: Machine, value: ComparedValue) -> Iterator[str]:
+    """Yields the matched texts of all devices, such as "400 Gb/sec (4X NDR) InfiniBand" from two paths of each NIC."""
     for device in _devices(machine, value.each):
         texts = [_texts(machine, path.replace("{}", device)) for path in value.path.split(" & ")]
         for parts in zip(*texts, strict=False):
@@ -117,6 +118,7 @@ def _matches(machine: Machine, value: ComparedValue) -> Iterator[str]:
 
 
 def _devices(machine: Machine, kind: str) -> tuple[str, ...]:
+    """Returns the texts that replace {} in a path, for a value of `ComparedValue.each`."""
     if not kind:
         return ("",)
     if kind == "gpu":

@@ -20,6 +20,12 @@ _GROWTH_PERIOD_S = 1.0
 """Time between the two readings of the recovery counters."""
 _RECOVERY_ACTION, _LINK_SPEED, _RECOVERIES = 230, 164, (162, 215)
 """Numbers of fields of NVML. The two counters of recoveries are DL_RECOVERY and COUNT_LINK_RECOVERY_EVENTS."""
+_UNCORRECTED_ERRORS = 1, 0
+"""Arguments of nvmlDeviceGetTotalEccErrors: uncorrected errors, since the last reset."""
+_REMAP_PENDING, _REMAP_FAILURE = 2, 3
+"""Positions in the result of nvmlDeviceGetRemappedRows."""
+_GRAPHICS, _SM = 0, 1
+"""Kinds of clocks, in NVML's numbers."""
 _TO_SWITCH = 2
 """Type of the device at the other end of an NVLink, in NVML's numbers: a switch."""
 
@@ -69,14 +75,14 @@ class Gpu(Struct, kw_only=True, frozen=True):
     name: Annotated[str | None, lambda n, g: _text(n.nvmlDeviceGetName(g))] = None
     memory_used_bytes: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMemoryInfo(g, n.nvmlMemory_v2).used] = None
     """Used memory without the driver's own memory, which version 1 of NVML's structure includes."""
-    ecc_uncorrected: Annotated[int | None, lambda n, g: n.nvmlDeviceGetTotalEccErrors(g, 1, 0)] = None
+    ecc_uncorrected: Annotated[int | None, lambda n, g: n.nvmlDeviceGetTotalEccErrors(g, *_UNCORRECTED_ERRORS)] = None
     """Errors since the last reset."""
-    remap_pending: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetRemappedRows(g)[2])] = None
-    remap_failure: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetRemappedRows(g)[3])] = None
+    remap_pending: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetRemappedRows(g)[_REMAP_PENDING])] = None
+    remap_failure: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetRemappedRows(g)[_REMAP_FAILURE])] = None
     recovery_action: Annotated[int | None, lambda n, g: field_values(n, g, [(_RECOVERY_ACTION, 0)])[0]] = None
-    sm_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetClockInfo(g, 1)] = None
-    max_sm_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMaxClockInfo(g, 1)] = None
-    applications_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetApplicationsClock(g, 0)] = None
+    sm_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetClockInfo(g, _SM)] = None
+    max_sm_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMaxClockInfo(g, _SM)] = None
+    applications_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetApplicationsClock(g, _GRAPHICS)] = None
     event_reasons: Annotated[int | None, lambda n, g: n.nvmlDeviceGetCurrentClocksThrottleReasons(g)] = None
     """Mask of the reasons for the present clock (nvmlClocksEventReasons)."""
     power_limit_w: Annotated[float | None, lambda n, g: n.nvmlDeviceGetEnforcedPowerLimit(g) / 1000] = None
@@ -114,7 +120,7 @@ _VALUES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def read_gpus() -> Gpus:
-    """Returns the GPUs of this machine. Takes a second if NVLinks have error counters.
+    """Returns the GPUs of this machine. Takes a second if NVLinks have counters of recoveries.
 
     Raises:
         Unreadable: NVML is not available, or does not report the number of GPUs.

@@ -16,7 +16,7 @@ from busbw.doctor.model.machine import Fact
 NCCL, CUDA, VERBS, NET_PLUGINS = "libnccl.so.2", "libcuda.so.1", "libibverbs.so.1", "libnccl-net*.so"
 _NAMES = re.compile(r"libnccl\.so\.2|libnccl-.*\.so|lib(?:cuda|ibverbs)\.so\.1")
 _CACHE_LINE = re.compile(r"^\s+(\S+) \([^)]*64[^)]*\) => (/.+)$", re.MULTILINE)
-"""Line of `ldconfig -p` for a 64-bit library."""
+"""Line of `ldconfig -p` for a 64-bit library, such as "libnccl.so.2 (libc6,x86-64) => /usr/lib/libnccl.so.2"."""
 _CONTENT_BYTES = 16 << 20
 """Length of the part of a library that is read: the host's code and texts. 400 MB of compiled kernels follow them."""
 # Patterns that begin with plain text are a hundred times faster than other patterns.

@@ -44,7 +44,7 @@ def read_environment() -> Environment:
 
 
 class Limits(Fact, kw_only=True, frozen=True):
-    """Limits of the process: soft limits, unless the field states otherwise. None for a limit that is not set."""
+    """Soft limits of the process, and one hard limit. None for a limit that is not set."""
 
     memlock_bytes: int | None = None
     stack_bytes: int | None = None

@@ -15,9 +15,10 @@ _CHANNEL = re.compile(
     r"Channel (?P<channel>\d+)(?:/0)? : (?P<ends>(?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> "
     r"(?P<receiver>\d+)\[(?P<receiver_gpu>[0-9a-f]+)\])(?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
 )
-"""Message about a connection for collectives: its index after the channel is 0. Old versions print no index.
+"""Message about a connection for collectives, such as "Channel 00/0 : 3[3] -> 8[0] [send] via NET/IB/3/GDRDMA".
 
-A connection for send and receive operations has index 1 and does not match.
+The index after the channel is 0; old versions print no index. A connection for send and receive operations has index 1
+and does not match.
 """
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
 _VERSION = re.compile(r"NCCL version 2\.(\d{1,3})")
@@ -238,9 +239,9 @@ class NcclLog:
         for each in self._communicators_by_process.get(process, ()):
             own_entry, peer_entry = each.ranks.get(own_rank), each.ranks.get(peer_rank)
             if own_entry is None or own_entry.process != process or match[f"{own}_gpu"] not in own_entry.gpu_names:
-                continue
+                continue  # in this communicator, the process has another rank
             if peer_entry is None or match[f"{peer}_gpu"] not in peer_entry.gpu_names:
-                return None
+                return None  # the log lacks ranks or a communicator, so the peer is not certain
             hosts.add(peer_entry.process.host)
         return hosts.pop() if len(hosts) == 1 else None
 

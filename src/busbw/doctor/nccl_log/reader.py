@@ -19,7 +19,7 @@ MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer messages that checks read."""
 
 _GLUED_RATIO = 10
-"""Minimum ratio of message counts. The name "17node1" is a text and the host node1 if node1 has more messages by it."""
+"""The name "17node1" is taken for a text "17" and the host node1 if node1 has over this many times as many messages."""
 
 _HEADER = re.compile(HEADER)
 _INFO = b"NCCL INFO "
@@ -106,9 +106,9 @@ def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
     """Returns the key that lines with the same message share. None if no check reads the message.
 
     The caller reads only one line with each key. This saves most of the time, because most lines repeat earlier lines.
-    `mark` is the position of "NCCL " in the line.
+    `mark` is the position of "NCCL " in the line, such as 18 in "node1:123:456 [0] NCCL INFO Using network IB".
     """
-    thread = line[:mark].rpartition(b" [")[0].rpartition(b" ")[2]  # "host:process:thread"
+    thread = line[:mark].rpartition(b" [")[0].rpartition(b" ")[2]  # "node1:123:456": host, process and thread
     if line.startswith(_INFO, mark):
         text_start = mark + len(_INFO)
         if line.startswith(b"Channel ", text_start):
@@ -150,12 +150,12 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
             continue
         handle, size = (message.process, match["handle"]), int(match["size"])
         is_initialization = message.text.endswith(("Init START", "Init COMPLETE"))
-        if match["nodes"]:
+        if match["nodes"]:  # "comm 0x55 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0"
             known = by_handle.get(handle)
             if known is not None and known.size == size:
                 known.node_count, known.uses_mnnvl = int(match["nodes"]), match["mnnvl"] != "0"
                 known.evidence = message.evidence
-        elif is_initialization and not match["split"]:
+        elif is_initialization and not match["split"]:  # "comm 0x55 rank 0 nranks 16 cudaDev 0 ... - Init START"
             communicator = found.setdefault(match["id"] or f"{size} ranks", Communicator(size))
             rank = Rank(message.process, frozenset({match["gpu"] or "", match["bus"] or ""} - {""}))
             first_with_number = communicator.ranks.setdefault(int(match["rank"]), rank)

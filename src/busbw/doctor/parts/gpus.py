@@ -45,7 +45,10 @@ def read_nvml(machine: Machine) -> Gpus:
 
 
 def used_gpus(machine: Machine) -> tuple[Gpu, ...]:
-    """Returns the GPUs that a job uses: the GPUs in CUDA_VISIBLE_DEVICES if it lists indexes, otherwise all GPUs."""
+    """Returns the GPUs with the indexes in CUDA_VISIBLE_DEVICES. All GPUs if the variable lists no index.
+
+    The indexes are those of NVML. CUDA uses the same ones if CUDA_DEVICE_ORDER is PCI_BUS_ID.
+    """
     gpus = read_nvml(machine).gpus
     words = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return tuple(gpu for gpu in gpus if str(gpu.index) in map(str.strip, words)) or gpus
@@ -79,7 +82,7 @@ def gpus_with_fields(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], s
 def require_fields(*fields: str) -> Callable[[Rule], Callable[[Machine], Iterator[Finding]]]:
     """Turns a rule for the GPUs that report these fields into an examination of a machine.
 
-    If the reading of a field fails on another GPU, the check still yields its findings, but is undecided.
+    If a GPU fails to report a field, the examination yields the findings of the other GPUs, then raises Unreadable.
     """
 
     def make_examination(rule: Rule) -> Callable[[Machine], Iterator[Finding]]:
@@ -110,9 +113,10 @@ def gpu_finding(
 
 
 def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:
-    """Yields the GPUs with another known value of a field than most GPUs of the same name, and the usual value.
+    """Yields each GPU with a value that differs from the value of most GPUs of its name, and this usual value.
 
-    Yields nothing without a majority, because neither of two different GPUs is the odd one.
+    Unknown values do not count as different. Without a majority, yields nothing: of two different GPUs, either may be
+    wrong.
     """
     for name in dict.fromkeys(gpu.name for gpu in gpus):
         equal = [gpu for gpu in gpus if gpu.name == name]

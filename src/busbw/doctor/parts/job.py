@@ -1,13 +1,15 @@
 """Surroundings of this process: a job of Slurm, a container, or a pod of Kubernetes."""
 
 import re
+from collections.abc import Iterable
 
 from busbw.doctor.facts.process import Environment
 from busbw.doctor.model import Machine, NotApplicable, require
 
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
-_GPU_NODE = re.compile(r"nvidia\d+|kfd")
-"""Names of device nodes of GPUs of NVIDIA, and of all GPUs of AMD."""
+_NVIDIA_GPU_NODE = re.compile(r"nvidia\d+")
+_AMD_GPU_NODE = "kfd"
+"""Name of the one device node for all GPUs of AMD."""
 
 
 def variables_of_slurm_job(machine: Machine) -> dict[str, str]:
@@ -35,7 +37,10 @@ _SIZES = (
     ("BUSBW_SIZE", "BUSBW_LOCAL_SIZE"),
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
 )
-"""Variables with the number of processes of a job, and of its processes on this node. SLURM_NNODES counts nodes."""
+"""Variables with the number of processes of a job, and of its processes on this node.
+
+SLURM_NNODES already counts nodes, so it needs no second variable.
+"""
 _COUNT = re.compile(r"[1-9]\d{0,6}")
 
 
@@ -80,6 +85,11 @@ def is_in_container(machine: Machine) -> bool:
     return is_in_pod or any(machine.has(path) for path in _CONTAINER_FILES)
 
 
+def nvidia_gpu_nodes(names: Iterable[str]) -> list[str]:
+    """Returns the device nodes of NVIDIA GPUs among names below /dev: nvidia0, but not nvidiactl."""
+    return [name for name in names if _NVIDIA_GPU_NODE.fullmatch(name)]
+
+
 def is_container_without_gpu(machine: Machine) -> bool:
     """True in a container without device nodes of GPUs. /sys and /proc show the host's GPUs also in such a container.
 
@@ -87,7 +97,7 @@ def is_container_without_gpu(machine: Machine) -> bool:
         Unreadable: The environment variables or the names of device nodes cannot be read.
     """
     names = machine.names_or_empty("dev")  # absent from old captures
-    if not names or any(map(_GPU_NODE.fullmatch, names)):
+    if not names or nvidia_gpu_nodes(names) or _AMD_GPU_NODE in names:
         return False
     try:
         variables_of_container(machine)

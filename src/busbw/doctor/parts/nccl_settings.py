@@ -52,7 +52,7 @@ def read_settings(machine: Machine) -> dict[str, Setting]:
 
 
 def configuration_lines(machine: Machine) -> Iterator[tuple[str, str]]:
-    """Yields path and text of each line in NCCL's configuration files that is neither empty nor a comment."""
+    """Yields path and text of the lines in NCCL's configuration files, without empty lines and comments."""
     user = machine.fact(UserConfiguration)
     system_lines = (machine.text_or_none(_SYSTEM_FILE) or "").splitlines()
     for path, lines in ((user.path, user.lines or ()), (f"/{_SYSTEM_FILE}", system_lines)):

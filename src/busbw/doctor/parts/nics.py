@@ -13,6 +13,9 @@ from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.pci import INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices, without_virtual_functions
 from busbw.topology.sources.pci_paths import chain_of
 
+_OTHER_PROTOCOLS = ("4:", "5:", "6:")
+"""Beginnings of `node_type`, such as "4: RNIC", for the protocols iWARP and usNIC."""
+
 Kind: TypeAlias = Literal["InfiniBand", "RoCE", "EFA"]
 Value = TypeVar("Value", bound=Hashable)
 
@@ -89,7 +92,7 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
 def _is_other_protocol(machine: Machine, device: PciDevice) -> bool:
     """True for iWARP and usNIC, which NCCL does not use."""
     node_type = machine.text_or_none(f"{INFINIBAND}/{device.label}/node_type") or ""
-    return node_type.startswith(("4:", "5:", "6:"))
+    return node_type.startswith(_OTHER_PROTOCOLS)
 
 
 def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[str, ...]) -> Port:
@@ -180,7 +183,7 @@ def is_permitted(setting: str, name: str, port: str | None = None) -> bool:
     """True if a value of NCCL_IB_HCA or NCCL_SOCKET_IFNAME permits a device or interface.
 
     The value lists prefixes of names, or whole names if the list begins with "=". A "^" at the beginning excludes the
-    listed names. An entry can end with a colon and a port.
+    listed names. An entry can end with a colon and a port: "^=mlx5_0:1,mlx5_2" excludes a port and a whole device.
     """
     is_excluding = setting.startswith("^")
     is_exact = setting.removeprefix("^").startswith("=")

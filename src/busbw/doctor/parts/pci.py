@@ -17,8 +17,10 @@ DEVICES, DRIVER_GPUS = "sys/bus/pci/devices", "proc/driver/nvidia/gpus"
 INFINIBAND = "sys/class/infiniband"
 NVIDIA, AMD, MELLANOX = "0x10de", "0x1002", "0x15b3"
 """Vendor ids."""
-_GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
-"""Classes of GPUs by vendor: display, 3D and other display controllers, processing accelerators."""
+CLASS_3D = "0x0302"
+"""PCI class of GPUs without a display, such as NVIDIA's for servers. The file `class` has two more digits: 0x030200."""
+_GPU_CLASSES = {NVIDIA: ("0x0300", CLASS_3D), AMD: (CLASS_3D, "0x0380", "0x1200")}
+"""Classes of GPUs by vendor: 0300 display, 0302 3D, 0380 other display controllers, 1200 processing accelerators."""
 
 
 class PciDevice(Struct, kw_only=True, frozen=True):
@@ -26,14 +28,14 @@ class PciDevice(Struct, kw_only=True, frozen=True):
 
     bus_id: str
     label: str
-    """GPU with its index in the order of bus ids, as NVML counts, or name of the RDMA device."""
+    """GPU with its index in the order of bus ids, as NVML counts (GPU0), or name of the RDMA device (mlx5_0)."""
     model: str
-    """Vendor and device id."""
+    """Vendor and device id: "0x10de:0x2330"."""
 
     @property
     def vendor(self) -> str:
         """Vendor id."""
-        return self.model[:6]
+        return self.model.partition(":")[0]
 
     @property
     def is_efa(self) -> bool:
@@ -92,7 +94,7 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
         is_hidden_by_driver = vendor == NVIDIA and listed and folder.rpartition("/")[2] not in listed
         if is_hidden_by_driver and not of_host:
             continue
-        is_gpu = machine.word(f"{folder}/class")[:6] in _GPU_CLASSES.get(vendor, ())
+        is_gpu = machine.word(f"{folder}/class").startswith(_GPU_CLASSES.get(vendor, ()))
         if is_gpu and (of_host or vendor != AMD or _has_node(machine, folder)):
             found.append(_device(machine, folder, f"GPU{len(found)}"))
     return tuple(found)
@@ -143,15 +145,15 @@ def location(machine: Machine, bus_id: str) -> PciLocation | None:
 def bridges_above(machine: Machine, bus_id: str) -> tuple[str, ...]:
     """Returns the bus ids of the bridges above a device, from the root port down. Empty if the device has none."""
     own = location(machine, bus_id)
-    return own.chain[1:-1] if own else ()
+    return own.chain[1:-1] if own else ()  # without the host bridge and the device itself
 
 
 def links_above(machine: Machine, bus_id: str) -> tuple[PciLink, ...]:
     """Returns the links from a device up to the root port. Empty if the device has no port above it."""
     chain = (*bridges_above(machine, bus_id), bus_id)
-    # The upstream and downstream ports of a switch are two elements of the chain, but no link connects them.
-    pairs = zip(chain[-1::-2], chain[-2::-2], strict=False)
-    return tuple(_link(machine, lower, upper) for lower, upper in pairs)
+    # Each link has two ends in the chain. With a switch: root port - upstream port, downstream port - device.
+    lower_ends, upper_ends = chain[::-2], chain[-2::-2]  # device, upstream port; downstream port, root port
+    return tuple(_link(machine, *ends) for ends in zip(lower_ends, upper_ends, strict=False))
 
 
 def _device(machine: Machine, folder: str, label: str) -> PciDevice:

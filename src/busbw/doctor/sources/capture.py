@@ -37,7 +37,7 @@ class Manifest(Struct, kw_only=True, frozen=True):
     absent: tuple[str, ...] = ()
     """Keys that do not exist, although a folder lists them."""
     unreadable: dict[str, str] = {}
-    """Missing thing for each key that cannot be read."""
+    """Reason, or the missing value, by the key that cannot be read."""
 
 
 class Capture:

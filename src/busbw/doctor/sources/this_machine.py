@@ -1,4 +1,4 @@
-"""Tree of this machine. Nothing here changes the machine, and nothing waits longer than the time limit."""
+"""Tree of this machine. Reading it changes nothing. A read from a device that hangs may never return."""
 
 import os
 import stat

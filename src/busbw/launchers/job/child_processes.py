@@ -40,9 +40,9 @@ class TerminationPolicy:
     """Conditions and signals that end the processes."""
 
     on_interrupt: Callable[[], int | None] | None = None
-    """Called on the first interrupt, which is then not forwarded. The returned signal, if any, is sent instead."""
+    """Called on the first received signal instead of forwarding it. The returned signal, if any, is sent."""
     end_signal: int = signal.SIGKILL
-    """Signal for an immediate end: on the second interrupt, or if this process dies."""
+    """Signal for an immediate end: on the second received signal, or if this process dies."""
     grace_s: float | None = None
     """After a command ends, the others get this time to end by themselves (`GracePeriod`). None: they are not ended."""
     follows_first: bool = False
@@ -165,8 +165,7 @@ class ChildProcesses:
         self._update_grace(running)
         now_s = monotonic()
         if self._end_at_s is None or now_s < self._end_at_s:
-            is_grace_over = self._grace is not None and self._grace.is_over
-            if not is_grace_over and not (self._policy.should_end and self._policy.should_end()):
+            if not self._is_end_requested():
                 return
             self._end_at_s = now_s
         for child in running:
@@ -174,6 +173,11 @@ class ChildProcesses:
                 self._terminate(child)
             elif now_s > self._end_at_s + _KILL_S:
                 child.signal_group(signal.SIGKILL)
+
+    def _is_end_requested(self) -> bool:
+        """True if the grace period is over, or the policy's condition is true."""
+        is_grace_over = self._grace is not None and self._grace.is_over
+        return is_grace_over or (self._policy.should_end is not None and self._policy.should_end())
 
     def _update_grace(self, running: list[ChildProcess]) -> None:
         """Passes the exit codes to the grace period, once a command has ended that begins this period."""
@@ -203,15 +207,15 @@ class ChildProcesses:
         escalates = len(self._children) > 1 or self._has_custom_interrupt()
         while self._handled_count < len(self._received_signals):
             number = self._received_signals[self._handled_count]
-            is_first = self._handled_count == 0
             self._handled_count += 1
+            is_first, is_second = self._handled_count == 1, self._handled_count == 2
             if self._callbacks and escalates:
                 self._callbacks.on_status("interrupted: the processes are ending; Ctrl-C again ends them at once")
             if is_first and self._policy.on_interrupt:
                 self._interrupt_all(self._policy.on_interrupt())
             elif is_first or not escalates:
                 self._interrupt_all(number)
-            elif self._handled_count == 2:
+            elif is_second:
                 self._end_at_once(self._policy.end_signal)
             else:
                 self._end_at_once(signal.SIGKILL)

@@ -32,7 +32,7 @@ class CommandOutput:
     @property
     def has_pipes(self) -> bool:
         """True while a pipe is read. A paused pipe does not count."""
-        return len(self._selector.get_map()) > 1  # one entry is the wake-up pipe
+        return len(self._selector.get_map()) > 1  # one entry is `received_signals`
 
     def pause_or_resume(self, *, may_pause: bool) -> None:
         """Stops reading the first command's stdout while the reader of its output has paused."""
@@ -61,7 +61,7 @@ class CommandOutput:
                 should_close = True  # the program then gets SIGPIPE
             if should_close:
                 child.incomplete_lines.pop(key.fd, None)
-                self._close(key.fileobj)  # type: ignore[arg-type]  # as it was registered
+                self._close(key.fileobj)  # type: ignore[arg-type]  # `add` registered a pipe
 
     def _close(self, pipe: IO[bytes] | None) -> None:
         if pipe and not pipe.closed:

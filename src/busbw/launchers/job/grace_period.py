@@ -32,7 +32,9 @@ class GracePeriod:
         """True from the first exit code other than 0 on."""
 
     def update(self, exit_codes: Collection[int], *, is_paused: bool) -> None:
-        """Begins the period, or begins the period anew. Called repeatedly from the first end of a process on.
+        """Begins the period, or begins it anew if the class description requires that.
+
+        The caller repeats the call at short intervals from the first end of a process on.
 
         Args:
             exit_codes: Exit codes of the processes that ended by themselves.

@@ -12,7 +12,9 @@ from busbw.errors import UsageError
 _NAME = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)\Z"
 )
-"""Host name or address, optionally with a user before it. It cannot begin with a dash and look like an option."""
+"""Host name or address, optionally with a user before it: `n1`, `me@n1`, `fe80::1`.
+
+It cannot begin with a dash, so it cannot be taken for an option."""
 _HOST_WITH_COUNT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<count>.*))?\Z")
 """A host, optionally with a number of processes: `host`, `host:8`, `[fe80::1]:8`."""
 _COUNT = re.compile(r"[1-9][0-9]{0,5}\Z")

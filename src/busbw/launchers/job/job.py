@@ -52,7 +52,7 @@ class Job:
 
     @property
     def tolerates_losses(self) -> bool:
-        """True for a search: it continues without processes that end or cannot start, except process 0."""
+        """True for a search (`busbw find`): it continues if a process other than process 0 is lost or cannot start."""
         return self.arguments[:1] == (FLOWS,)
 
     @property
@@ -164,8 +164,11 @@ class Command:
 
     def text(self) -> str:
         """The command in shell syntax."""
-        line = self.line(" \\\n  ")
-        return line if self.stdin is None else f"{line} <<'end'\n{self.stdin.rstrip(chr(10))}\nend"
+        line = self.line(separator=" \\\n  ")
+        if self.stdin is None:
+            return line
+        stdin_lines = self.stdin.rstrip("\n")
+        return f"{line} <<'end'\n{stdin_lines}\nend"
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def crash_message(statuses: Sequence[ExitStatus], names: Sequence[str]) -> str:
 
 
 def report_crash(statuses: Sequence[ExitStatus], names: Sequence[str], callbacks: LaunchCallbacks | None) -> None:
-    """Prints `crash_message` to stderr of the job, if there is one."""
+    """Passes `crash_message` to the callback for stderr. An empty message is not passed."""
     if callbacks and (message := crash_message(statuses, names)):
         callbacks.print_error(message)
 

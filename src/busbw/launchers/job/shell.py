@@ -23,7 +23,7 @@ def run_forwarding_signals(command: str, signals: Mapping[str, str], *, caught_o
 
     Args:
         command: Shell words to run.
-        signals: Maps the signals that the shell receives (one name or several) to the one that the command gets.
+        signals: Maps the signals that the shell receives to the one that the command gets, such as "USR1 INT" to "INT".
         caught_only: Names of signals that the shell catches and does not forward.
     """
     start = [

@@ -31,15 +31,15 @@ _PODS_PER_S = 100
 _LOG_END_S = 5.0
 """How long a log may stay open after its container has ended."""
 _GRACE_S = 20.0
-"""Grace period after a process ended. The others detect a lost process within 10 s and end by themselves."""
+"""Grace period of the other processes after one ended. They detect a lost process within 10 s and end by themselves."""
 _CANCEL_S = 40.0
 """How long a canceled job is followed. A deleted pod has 30 s to end."""
 _MISSING_LIMIT_S = 10.0
 """How long the leader pod may be missing from the list before it counts as lost."""
 _SILENCE_LIMIT_S = 15.0
-"""How long the API server may not answer, if the target's `pending_limit_s` is shorter."""
+"""Limit for the silence of the API server. The target's `pending_limit_s` applies instead if it is longer."""
 _SLOW_DELETE_S = 2.0
-"""A deletion that takes longer is shown as a status."""
+"""Duration after which an unfinished deletion is shown as a status."""
 _TAIL_LINES = 20
 """Number of last log lines that are shown for a failed pod."""
 _MAX_FAILED_SHOWN = 16
@@ -50,7 +50,7 @@ _CANCEL_STATUS = "interrupted: canceling the job; Ctrl-C again exits at once"
 
 
 class JobFollower:
-    """Runs one job and tracks its progress."""
+    """Runs one job and tracks its progress. `received`: signals that this process has received so far."""
 
     def __init__(
         self,
@@ -78,9 +78,11 @@ class JobFollower:
         self._poll_at_s = 0.0
         """Time of the next list of the pods."""
         self._failed_since_s: float | None = None
+        """Time since which a failed process is known while the leader still runs. None if there is no such process."""
         self._silent_since_s: float | None = None
         """Time since which the API server does not answer. None while it answers."""
         self._canceled_at_s: float | None = None
+        """Time at which the job was deleted because of a signal or of failed processes. None before."""
         self._failed_code: int | None = None
         """Exit code of the job after failed processes caused the others to be canceled. None otherwise."""
 
@@ -119,17 +121,21 @@ class JobFollower:
                 if now_s >= self._poll_at_s:
                     self._update_pods()
                     self._poll_at_s = monotonic() + self._poll_interval_s()
-                leader = self._leader_pod()
-                code = self._lost_exit_code(leader, self._log.reader)
-                if code is None and leader is not None and status.has_started(leader):
-                    code = self._follow_leader(leader)
-                elif code is None:
-                    code = self._wait_for_leader(leader)
+                code = self._advance(self._leader_pod())
                 if code is not None:
                     return code
         finally:
             if self._log.reader is not None:
                 self._log.reader.disconnect()
+
+    def _advance(self, leader: objects.Pod | None) -> int | None:
+        """Forwards the log of the leader pod, or waits for the pod. Returns the exit code if the job has ended."""
+        code = self._lost_exit_code(leader)
+        if code is not None:
+            return code
+        if leader is not None and status.has_started(leader):
+            return self._follow_leader(leader)
+        return self._wait_for_leader(leader)
 
     def _wait_for_leader(self, leader: objects.Pod | None) -> int | None:
         """Waits for `TICK_S`, or returns the exit code if the leader's program will not start."""
@@ -155,17 +161,17 @@ class JobFollower:
         return None
 
     def _is_cancel_over(self, now_s: float) -> bool:
-        """True if the time of a canceled job to end is over, or a second signal has arrived."""
+        """True if a canceled job is no longer followed: after `_CANCEL_S`, or after a second signal."""
         if self._canceled_at_s is None:
             return False
         return len(self._received) > 1 or now_s > self._canceled_at_s + _CANCEL_S
 
-    def _lost_exit_code(self, leader: objects.Pod | None, reader: LogReader | None) -> int | None:
+    def _lost_exit_code(self, leader: objects.Pod | None) -> int | None:
         """Reports a lost leader pod and returns the exit code. None if the pod may be alive or does not exist yet."""
         if leader is None:
             return self._report_lost() if self._is_leader_missing() else None
         if self._canceled_at_s is None and self._silent_since_s is None:
-            reason = self._loss_detector.lost_reason(leader, reader, monotonic())
+            reason = self._loss_detector.lost_reason(leader, self._log.reader, monotonic())
             if reason:
                 return self._report_lost(reason)
         return None
@@ -173,7 +179,7 @@ class JobFollower:
     def _poll_interval_s(self) -> float:
         """Returns the time to the next poll. Large jobs are polled less often: a list of 1000 pods is megabytes."""
         is_running = self._all_started() and self._log.reader is not None and self._log.reader.is_connected
-        return max(_RUNNING_POLL_S if is_running else _STARTING_POLL_S, self._job_manifests.pods / _PODS_PER_S)
+        return max(_RUNNING_POLL_S if is_running else _STARTING_POLL_S, self._job_manifests.pod_count / _PODS_PER_S)
 
     def _update_pods(self) -> None:
         """Lists the pods, explains the current wait, and ends a job with a failed process."""
@@ -251,7 +257,10 @@ class JobFollower:
                 self._pods = self._list_pods()
 
     def _report_lost(self, reason: str = "") -> int:
-        """Reports a leader pod that is not listed any more, or is silent on a lost node. Returns the exit code."""
+        """Reports the loss of the leader pod and returns the exit code.
+
+        `reason` is empty if the pod is not listed any more, or if it ended before its program started.
+        """
         if self._canceled_at_s is not None:
             return ExitCode.RANK_LOST
         if self._log.reader is not None:
@@ -265,7 +274,7 @@ class JobFollower:
         return ExitCode.RANK_LOST
 
     def _deadline_message(self) -> str:
-        """Message about the job's time limit if the cluster ended the job for it. Empty if it did not."""
+        """Message that the cluster ended the job at its time limit. Empty if the job did not reach this limit."""
         try:
             selector = ("--field-selector", "reason=DeadlineExceeded")
             events = self._client.get(objects.EventList, "events", *selector).items
@@ -283,14 +292,17 @@ class JobFollower:
         return self._seen_leader is not None and pod.metadata.name == self._seen_leader.metadata.name
 
     def _is_leader_missing(self) -> bool:
-        """True if the leader pod existed and is gone. It must be missing for a while, unless the job was canceled."""
+        """True if the leader pod has been missing for `_MISSING_LIMIT_S`, or at all in a canceled job.
+
+        A leader pod that was never listed is not missing.
+        """
         if self._seen_leader is None:
             return False
         self._leader_missing_since_s = self._leader_missing_since_s or monotonic()
         return self._canceled_at_s is not None or monotonic() > self._leader_missing_since_s + _MISSING_LIMIT_S
 
     def _all_started(self) -> bool:
-        return len(self._pods) >= self._job_manifests.pods and all(status.has_started(pod) for pod in self._pods)
+        return len(self._pods) >= self._job_manifests.pod_count and all(status.has_started(pod) for pod in self._pods)
 
     def _cancel_if_interrupted(self) -> None:
         if self._received and self._canceled_at_s is None:

@@ -62,11 +62,11 @@ _REMEDIES = (
 )
 
 _NOTICE = re.compile(r"Warning:|[IWEF]\d{4} \d\d:")
-"""Start of a line that is no error of the command: a warning, or a line of kubectl's log (level, month and day)."""
+"""Start of a line that is no error of the command: a warning, or a line of kubectl's log such as "W1121 08:16:41"."""
 _ERROR_PREFIX = re.compile(
     r"^(?:error: |Error from server(?: \(\w+\))?: )?(?:error validating .*failed to download openapi: )?"
 )
-"""Beginning of an error message. It has no information for the user."""
+"""Beginning of an error message without information for the user, such as "Error from server (NotFound): "."""
 
 
 class RefusedError(BusbwError):
@@ -90,6 +90,7 @@ class KubectlResult:
         """The last line of stderr that is no notice, without its prefix. Without such a line, the exit code."""
         lines = [line for line in self.err.splitlines() if line.strip() and not _NOTICE.match(line)]
         text = lines[-1] if lines else f"kubectl ended with {self.code}"
+        # After a validation error, kubectl explains how to ignore such errors. This advice does not help here.
         return _ERROR_PREFIX.sub("", text).partition("; if you choose to ignore")[0].strip()
 
 
@@ -129,7 +130,7 @@ def start_kubectl(call: Sequence[str], *, stdin: int = subprocess.DEVNULL) -> "s
 
 
 def kill_kubectl(process: "subprocess.Popen[bytes]") -> bytes:
-    """Kills kubectl and its children, and returns its unread stderr. Does not wait for other users of its pipes."""
+    """Kills kubectl with its children, and returns its unread stderr. Waits up to 2 s if others keep its pipes open."""
     if process.returncode is None:  # not reaped yet, so the group ID is not reused
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -226,7 +227,7 @@ class KubectlClient:
                     out, err = process.communicate(input_bytes, timeout=_TICK_S)
                     return KubectlResult(process.returncode, out, err.decode(errors="replace"))
                 except subprocess.TimeoutExpired:
-                    input_bytes = None
+                    input_bytes = None  # the next call of `communicate` continues to send the input
                     elapsed_s = monotonic() - start_s
                     self._on_tick(arguments[0], elapsed_s)
                     self._raise_if_over_limit(arguments, elapsed_s)

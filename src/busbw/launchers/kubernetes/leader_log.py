@@ -75,6 +75,7 @@ class LeaderLog:
             self._loss_detector.on_line()
         for line in lines:
             if self._callbacks.on_error and line.startswith((self._program + b": ", *_SEARCH_MESSAGES)):
+                # mpirun mixes the stderr of all processes, so the process of a line is unknown.
                 self._callbacks.on_error(line, None if self._has_mpirun else 0)
             else:
                 self._callbacks.on_line(line)

@@ -11,7 +11,7 @@ _TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+
 
 
 class LogDeduplicator:
-    """Returns each line of a log once and without its timestamp, across several connections."""
+    """Filter that passes each line of a log once and without its timestamp, across several connections."""
 
     def __init__(self) -> None:
         self.since = ""
@@ -34,6 +34,7 @@ class LogDeduplicator:
         match = _TIMESTAMP.match(line)
         if not match:
             return line
+        # All timestamps get nine decimal places, so that they can be compared as text.
         timestamp = b"%s.%s%s" % (match[1], (match[2] or b"").ljust(9, b"0"), match[3])
         if timestamp < self._last_timestamp:
             return None

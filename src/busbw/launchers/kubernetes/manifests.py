@@ -46,7 +46,7 @@ class Manifests:
     owned: tuple[Manifest, ...]
     suspend_path: tuple[str, ...]
     """Path of the field that suspends the workload. Empty if it starts at once."""
-    pods: int
+    pod_count: int
     """Number of pods of the workload."""
     requests: Mapping[str, str]
     """Resource requests of each measuring pod."""
@@ -65,7 +65,7 @@ def build_manifests(job: Job, target: KubernetesTarget) -> Manifests:
         workload=parts.workload,
         owned=(*parts.services, _build_secret(job, target)),
         suspend_path=parts.suspend_path,
-        pods=parts.pod_count,
+        pod_count=parts.pod_count,
         requests=pods.requests(job, target),
     )
 

@@ -90,7 +90,7 @@ class InvolvedObject(msgspec.Struct, rename="camel", frozen=True):
 
 
 class EventSeries(msgspec.Struct, rename="camel", frozen=True):
-    """Repetitions of an event of which only the first has an object."""
+    """Repetitions of an event. The cluster counts them in the object of the first one."""
 
     last_observed_time: str | None = None
 

@@ -16,15 +16,15 @@ INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label with the job's name on all objects of a job."""
 
 _DEFAULT_SHM = "1Gi"
-"""Size of /dev/shm if neither user nor machine type state one. Source: NCCL's user guide, "Troubleshooting", "Docker",
-which starts containers with --shm-size=1g."""
+"""Default size of /dev/shm. Source: NCCL's user guide, "Troubleshooting", "Docker", which starts containers with
+--shm-size=1g."""
 _GIB_PER_RANK = 1
 """Memory request for each rank."""
 _LAUNCHER_REQUESTS = {"cpu": "500m", "memory": "512Mi"}
 """Requests of the launcher pod of an MPIJob, which runs mpirun."""
 _ZONE_LABEL = "topology.kubernetes.io/zone"
 _ZONE_WEIGHT = 100
-"""Weight of the same zone in the scheduler's order of the nodes, the maximum."""
+"""Weight of the preference for nodes in one zone. It is the maximum that Kubernetes accepts."""
 
 
 def pod_template(
@@ -64,12 +64,13 @@ def pod_template(
 
 
 def _device_tolerations(target: KubernetesTarget) -> list[Toleration]:
-    """One toleration for each requested device for which the target has none.
+    """Tolerations for the requested devices that the target does not tolerate yet.
 
     Nodes with devices often have a taint with the name of the resource, as Kubernetes' admission plugin
     ExtendedResourceToleration expects.
     """
     tolerated = {toleration.key for toleration in target.tolerations}
+    # A device has a slash in its name, such as nvidia.com/gpu. Memory and CPUs have none.
     devices = [name for name, _ in target.resources if "/" in name and name not in tolerated]
     return [Toleration(name, effect="NoSchedule") for name in devices]
 
@@ -175,9 +176,9 @@ def mounts() -> Manifest:
 
 
 def labels(job: Job) -> dict[str, str]:
-    """Kubernetes' recommended labels of all objects of the job. The instance selects this job.
+    """Kubernetes' recommended labels for all objects of the job. `INSTANCE_LABEL` identifies the job.
 
-    There is no version, because only the image knows it.
+    The recommended label for a version is left out, because only the image knows its version.
     """
     return {
         "app.kubernetes.io/name": "busbw",

@@ -1,4 +1,7 @@
-"""Interprets the status of a job's pods: reasons for waiting, and problems that waiting cannot solve."""
+"""Interprets the status of a job's pods: reasons for waiting, and problems that waiting cannot solve.
+
+The kubelet is the cluster's agent on each node. It starts the containers and reports their states.
+"""
 
 import re
 from collections import Counter
@@ -19,7 +22,10 @@ _ROUTINE_EVENTS = {"Scheduled", "FailedScheduling", "NotTriggerScaleUp"}
 _LIVE_KUBELET_REASONS = {"ContainersNotReady", "PodCompleted", "PodFailed", "ReadinessGatesNotReady"}
 """Reasons from a live kubelet for a pod that is not ready."""
 _SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption: ).*", re.DOTALL)
-"""End of a scheduler message that is not shown: details about preemption and resource claims."""
+"""End of a scheduler message that is not shown: details about preemption and resource claims.
+
+Example: "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes ..." is shown up to "cpu".
+"""
 _PULL_REMEDY = "check the name and tag of --image, and the nodes' access to it (--image-pull-secret)"
 _QUOTA_REMEDY = "request what the namespace allows, or use another --namespace"
 _POD_SECURITY_REMEDY = "use --run-as-user 1000 without --capability and --host-network, or another --namespace"
@@ -76,7 +82,7 @@ def exit_code(pod: Pod) -> int | None:
 def pending_reason(pod: Pod) -> tuple[str, str]:
     """Reason and message for a pending pod.
 
-    They are from the first of these that exists: a container with a known problem, the program's container, any other
+    Both are of the first of these that exists: a container with a known problem, the program's container, any other
     waiting container, the scheduler, the pod.
     """
     waiting_states = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]
@@ -201,7 +207,10 @@ def find_start_problem(pod: Pod) -> PodProblem | None:
 
 
 def deadline_message(events: Sequence[Event], name: str) -> str:
-    """Message about a job that exceeded its time limit. Empty without such an event for the job or a part of it."""
+    """Message that a job exceeded its time limit. Empty if no event states this.
+
+    An event counts if the name of its object begins with `name`, the name of the job. So pods of the job count, too.
+    """
     for event in events:
         if event.reason == "DeadlineExceeded" and event.involved_object.name.startswith(name):
             return "the job exceeded its time limit; raise --active-deadline"
@@ -217,7 +226,7 @@ def end_message(pod: Pod) -> str:
 
 
 def unreachable_message(pod: Pod) -> str:
-    """Message about the pod's node if it seems silent. Empty otherwise.
+    """Message that the pod's node does not answer. Empty if the pod's status does not show this.
 
     The node controller marks the pods of a silent node as not ready. The rest of their status stays as the kubelet last
     wrote it. A pod that is not ready because of one of its containers is alive.

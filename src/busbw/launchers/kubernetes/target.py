@@ -13,9 +13,9 @@ DEFAULT_PORT = 29555
 """Port on which process 0 listens. Each pod has its own address, so jobs do not conflict."""
 
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-"""Label of RFC 1123, the form of a namespace."""
+"""Label of RFC 1123, such as team-a: the form of a namespace."""
 _DOTTED_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
-"""Subdomain of RFC 1123, the form of the names of most objects."""
+"""Subdomain of RFC 1123, such as gpu.team-a: the form of the names of most objects."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTP]|[KMGTP]i)?")
 _UNIT_FACTORS = {"": 1.0, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
     f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTP", start=1)
@@ -41,7 +41,7 @@ class Toleration:
 
 @dataclass(frozen=True)
 class KubernetesTarget:
-    """The cluster and the settings of the pods. Each pod runs on one node; except with MPIJob it is one process."""
+    """The cluster and the settings of the pods. A pod runs one process; a worker of an MPIJob can run several."""
 
     image: str
     kind: Kind = "job"
@@ -53,6 +53,7 @@ class KubernetesTarget:
     """Requests and limits of each pod that measures: `("nvidia.com/gpu", "8")`, `("hugepages-2Mi", "5120Mi")`.
     The amount 0 removes a default request."""
     node_selector: tuple[tuple[str, str], ...] = ()
+    """Names and values of the labels that a node must have."""
     tolerations: tuple[Toleration, ...] = ()
     shm: str = ""
     """Size of /dev/shm. Empty: 1 GiB."""

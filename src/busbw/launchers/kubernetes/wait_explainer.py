@@ -30,6 +30,7 @@ class WaitExplainer:
         self._stage = ""
         """Stage of the last problem. `_problem_since_s` is the beginning of this stage."""
         self._no_pod_since_s: float | None = None
+        """Time since which a JobSet or MPIJob has no pod. None if it has pods or waits in a queue."""
         self._next_node_list_s = 0.0
         self._fit_problem: status.PodProblem | None = None
         """Problem according to the last list of the nodes."""
@@ -47,12 +48,12 @@ class WaitExplainer:
             BusbwError: A problem is certain, or lasted longer than the target's `pending_limit_s`.
         """
         events = self._list_events(pods)
-        text = status.waiting_message(pods, self._job_manifests.pods, events) or remark
+        text = status.waiting_message(pods, self._job_manifests.pod_count, events) or remark
         if self._target.queue and not pods:
             text = f"the queue {self._target.queue} has not started it yet"
         self._callbacks.on_status(f"waiting: {text}" if text else "")
         problem = (
-            status.find_problem(pods, self._job_manifests.pods, events)
+            status.find_problem(pods, self._job_manifests.pod_count, events)
             or self._find_fit_problem(pods, events)
             or self._find_operator_problem(pods)
         )
@@ -83,7 +84,7 @@ class WaitExplainer:
     def _find_fit_problem(
         self, pods: Sequence[objects.Pod], events: Sequence[objects.Event]
     ) -> status.PodProblem | None:
-        """Problem of pods that no node of the cluster can hold. None also if the user may not list nodes."""
+        """Problem of pods that no node can hold. None if there is no such pod, or if the user may not list nodes."""
         unschedulable = [pod for pod in pods if status.is_unschedulable(pod)]
         if not unschedulable or not self._may_list_nodes:
             return None
@@ -95,7 +96,7 @@ class WaitExplainer:
                 self._may_list_nodes = False  # rely on the scheduler
                 return None
             launcher_pods = 1 if self._target.kind == "mpijob" else 0
-            measuring_pods = self._job_manifests.pods - launcher_pods
+            measuring_pods = self._job_manifests.pod_count - launcher_pods
             self._fit_problem = status.find_fit_problem(
                 self._job_manifests.requests,
                 dict(self._target.node_selector),
@@ -111,7 +112,7 @@ class WaitExplainer:
         if not self._may_list_events:
             return ()
         names = [pod.metadata.name for pod in pods if status.is_pending(pod)][:1]
-        if len(pods) < self._job_manifests.pods:
+        if len(pods) < self._job_manifests.pod_count:
             names.append(self._job_manifests.workload["metadata"]["name"])
         events: list[objects.Event] = []
         try:

@@ -1,7 +1,8 @@
 """ADD A MACHINE TYPE HERE: settings that a job needs on one type of node, for `busbw launch --machine-type`.
 
-The descriptions are data, src/busbw/launchers/machine_types/*.toml. Each value names its source. `load` finds a machine
-type by name, alias or file. Link speeds are in another catalog, `busbw.system`; the key `expectation` names its entry.
+The descriptions are data, src/busbw/launchers/machine_types/*.toml. Each setting and hardware figure names its source.
+`load` finds a machine type by name, alias or file. The link speeds for predictions are in another catalog,
+`busbw.system`. The key `expectation` of a description names its system in that catalog.
 """
 
 from typing import Annotated, Any, Literal
@@ -115,13 +116,13 @@ class Requirement(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     what: Text
 
 
-class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename={"system": "expectation"}):
     """Description of a machine type. A value that no source states is None or empty, so the launcher omits it."""
 
     title: Text
     aliases: list[Text] = []
-    expectation: Text | None = None
-    """Name of the matching system in `busbw.system`, for `busbw expect --system NAME`."""
+    system: Text | None = None
+    """Name of the matching system in `busbw.system`, for `busbw expect --system NAME`. In files: `expectation`."""
     gpus_per_node: SourcedCount | None = None
     nics_per_node: SourcedCount | None = None
     nic_gbit: SourcedRate | None = None
@@ -161,15 +162,15 @@ class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True)
         variables = {variable.name: variable.value for variable in [*self.environment, *self.tuning]}
         if self.topology_file:
             variables["NCCL_TOPO_FILE"] = self.topology_file.path
-        if self.expectation:
-            variables[SYSTEM_VARIABLE] = self.expectation
+        if self.system:
+            variables[SYSTEM_VARIABLE] = self.system
         return variables
 
 
 _REMEDY = "compare with a known type: `busbw launch machine-types NAME`"
 
 
-def _checked_and_resolved(machine_type: MachineType, name: str) -> MachineType:
+def _check_and_resolve(machine_type: MachineType, name: str) -> MachineType:
     """Checks a description that was read from a file, and replaces each source key by its text.
 
     Raises:
@@ -216,18 +217,14 @@ def _with_source_texts(machine_type: MachineType, name: str) -> dict[str, Any]:
     return resolved
 
 
-def _remedy_unknown(known: list[str]) -> str:
-    return f"a .toml file or one of {', '.join(known)}"
-
-
 _CATALOG = Catalog(
     "busbw.launchers",
     MachineType,
     folder="machine_types",
     kind="machine type",
     remedy_malformed=_REMEDY,
-    remedy_unknown=_remedy_unknown,
-    finish=_checked_and_resolved,
+    remedy_unknown=lambda known: f"a .toml file or one of {', '.join(known)}",
+    finish=_check_and_resolve,
 )
 
 

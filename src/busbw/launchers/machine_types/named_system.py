@@ -18,6 +18,6 @@ def named_system(name: str, *, other_values: Sequence[str] = ()) -> System:
         UsageError: The name is unknown, or the file is invalid.
     """
     machine_type = None if name in systems() else find_built_in(name)
-    if machine_type and machine_type.expectation:
-        return find(machine_type.expectation)
+    if machine_type and machine_type.system:
+        return find(machine_type.system)
     return find(name, other_values=(*other_values, "a machine type"))

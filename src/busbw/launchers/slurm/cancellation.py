@@ -43,7 +43,8 @@ class JobCancellation:
 
     def _send_request(self) -> None:
         """Asks Slurm to interrupt the ranks, or to cancel the job."""
-        signal_name = "" if self._is_immediate or not self._check_running() else "INT"
+        interrupts_ranks = not self._is_immediate and self._check_running()
+        signal_name = "INT" if interrupts_ranks else ""
         self._callbacks.on_status(f"interrupted: asking Slurm to end job {self._job}")
         self._callbacks.on_wait()
         previous_error = self.slurm_error

@@ -51,7 +51,8 @@ def submit(command_line: Sequence[str], environment: Mapping[str, str], *, name:
     if result.returncode != 0:
         message = error_text.last_errors(result.stderr) or f"exit code {result.returncode}"
         raise BusbwError(f"Slurm rejected the job: {message}", remedy=error_text.remedy_for(result.stderr))
-    return result.stdout.strip().rpartition("\n")[2].partition(";")[0]
+    last_line = result.stdout.strip().rpartition("\n")[2]  # "12", or "12;cluster"
+    return last_line.partition(";")[0]
 
 
 def status(job: str) -> JobStatus | None:
@@ -112,8 +113,8 @@ def nodes_down(node_list: str) -> tuple[str, ...]:
     for line in dict.fromkeys(output.splitlines()):
         name, _, state_and_reason = line.partition("|")
         state, _, reason = state_and_reason.partition("|")
-        does_respond = not state.endswith("*")
-        if state.rstrip(_STATE_SUFFIXES) not in _HEALTHY_STATES or not does_respond:
+        is_silent = state.endswith("*")
+        if is_silent or state.rstrip(_STATE_SUFFIXES) not in _HEALTHY_STATES:
             shown_state = state.rstrip("*")  # keeps the suffixes for power and reboot, which are evidence
             reason_text = "" if reason in {"", "none"} else f": {reason}"
             failed.append(f"{name} is {shown_state}{reason_text}")

@@ -32,10 +32,10 @@ _REMEDIES = (
 
 
 def last_errors(text: str) -> str:
-    """Returns the last two error messages of a command, without its name. Without such messages, the last two lines.
+    """Returns the last two error messages of a command, without a prefix such as "srun: error: ".
 
     Args:
-        text: The command's stderr.
+        text: The command's stderr. If it has no error message, its last two lines are returned.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line or "fatal:" in line or "unrecognized" in line] or lines
@@ -52,10 +52,12 @@ NOT_STARTED = re.compile(
     rb"execve\(\)|srun: (?:error: (?:Unable to|Invalid|.*[Cc]ouldn't)|fatal:|unrecognized)|"
     rb"error: (?:spank|pyxis)|Task launch"
 )
-"""Lines of stderr that show that a program did not start."""
+"""Lines of stderr that show that a program did not start: "slurmstepd: error: execve(): prog: Permission denied"."""
 
 NODE_NOT_STARTED = re.compile(r"Task launch for .*failed on node (\S+): (.+)")
-"""Line of stderr that names a node on which no task started, with the reason."""
+"""Line of stderr that names a node on which no task started, with the reason.
+
+Example: "srun: error: Task launch for StepId=7.0 failed on node n2: Communication connection failure"."""
 
 NO_BINDING = b"srun: cluster configuration lacks support for cpu binding"
 """Message of srun about --cpu-bind=none on clusters without CPU binding."""

@@ -27,7 +27,7 @@ _FIRST_QUERY_INTERVAL_S = 0.5
 _QUERY_INTERVAL_GROWTH = 1.3
 _MAX_QUERY_INTERVAL_S = 15.0
 _SLURM_SILENCE_LIMIT_S = 600.0
-"""How long Slurm may not answer."""
+"""Limit for the silence of Slurm."""
 _FOLDER_DELAY_S = 75.0
 """How long a shared folder may take to show files of a job that has ended. By default NFS caches folders up to 60 s."""
 _SHORT_FOLDER_DELAY_S = 3.0
@@ -122,7 +122,7 @@ class Follower:
         """Cancels the job, with retries until Slurm accepts, a signal arrives or the limit passes."""
         received_before = len(received)
         end_s = monotonic() + _SLURM_SILENCE_LIMIT_S
-        while commands.cancel(self._job):  # an error
+        while commands.cancel(self._job):  # returns an error
             if len(received) > received_before or monotonic() > end_s:
                 self.is_complete = False
                 return
@@ -175,7 +175,7 @@ class Follower:
 
     def _exit_code_after_end(self, status: JobStatus | None, received: ReceivedSignals) -> int:
         """Returns the exit code of an ended job. Waits for the exit code file to appear in the folder."""
-        handled_count = len(received)
+        received_before = len(received)
         begin_s = monotonic()
         while True:
             self._read()
@@ -185,7 +185,7 @@ class Follower:
             limit_s = self._folder_delay_s(status, was_interrupted=bool(received))
             if signal.SIGHUP in received:
                 raise DetachedError
-            if len(received) > handled_count or monotonic() - begin_s >= limit_s:
+            if len(received) > received_before or monotonic() - begin_s >= limit_s:
                 return self._exit_code_without_file(status, was_interrupted=bool(received))
             self._callbacks.on_status(
                 f"job {self._job} has ended; waiting up to {limit_s:g} s for {self._folder} to show {self._code_file}"

@@ -1,6 +1,6 @@
 """Expands host lists, the compressed form in which Slurm writes the names of nodes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 
 def parse_hostlist(text: str) -> list[str]:
@@ -18,7 +18,8 @@ def expand_hostlist(text: str) -> Iterator[str]:
         yield from _expand_brackets(name)
 
 
-def _split_outside_brackets(text: str) -> Iterable[str]:
+def _split_outside_brackets(text: str) -> Iterator[str]:
+    """Yields the parts of a host list at commas outside brackets: `n[1,3],m1` yields `n[1,3]` and `m1`."""
     depth, start = 0, 0
     for index, letter in enumerate(text):
         depth += {"[": 1, "]": -1}.get(letter, 0)
@@ -30,7 +31,7 @@ def _split_outside_brackets(text: str) -> Iterable[str]:
 
 
 def _expand_brackets(name: str) -> Iterator[str]:
-    """Expands the first pair of brackets of a name, and then the text after it."""
+    """Expands the first pair of brackets of a name, and then the text after it: `n[1,3]-x` yields n1-x and n3-x."""
     prefix, bracket, after_bracket = name.partition("[")
     if not bracket:
         yield name

@@ -36,7 +36,10 @@ def min_processors(nodes: str, partitions: str, options: Sequence[str]) -> int |
 
 
 def _option_value(options: Sequence[str], name: str, letter: str) -> str:
-    """Value of an option; the last occurrence applies. Empty if the option is not given."""
+    """Value of an option in the form `--partition=gpu`, `-p gpu` or `-pgpu`. The last occurrence applies.
+
+    Empty if the option is not given.
+    """
     matches = [re.fullmatch(rf"(?:--{name}=|-{letter} ?)(.*)", option) for option in options]
     return next((match[1] for match in reversed(matches) if match), "")
 

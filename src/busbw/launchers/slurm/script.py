@@ -62,7 +62,7 @@ class SlurmTarget:
     folder: Path | None = None
     """Folder for the files of a batch job, shared by this machine and the nodes. None: srun runs from this machine."""
     standalone: bool = False
-    """True for a batch script to submit by hand. It creates its folder in the submit directory."""
+    """True for a batch script to submit by hand. The script creates its folder in the submit directory."""
     in_allocation: bool = False
     """True if this process runs within the allocation that srun will use."""
     in_step: bool = False
@@ -97,11 +97,12 @@ class SlurmTarget:
         return bool(self.hosts or self.order)
 
     def without_nodes(self, nodes: Collection[str]) -> "SlurmTarget":
-        """Returns the target without these nodes."""
+        """Returns the target without these nodes: in `hosts`, and by changed options --nodelist and --exclude."""
         remaining_nodes: list[str] = []
         excluded = [*nodes]
         options: list[str] = []
-        for option in self.step_options if self.in_allocation else self.job_options:
+        previous_options = self.step_options if self.in_allocation else self.job_options
+        for option in previous_options:
             name, _, value = option.partition("=")
             if name == "--nodelist":
                 remaining_nodes += [node for node in parse_hostlist(value) if node not in nodes]

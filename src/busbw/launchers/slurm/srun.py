@@ -208,7 +208,7 @@ class _EarlyEnd:
         Args:
             is_orderly: True if srun's exit code shows that all processes ended by themselves after the interrupt.
         """
-        # If srun started as a new job, that job has the same name. It remains after its step is canceled.
+        # If srun started a new job, the job has the same name, and remains after its step is canceled.
         slurm_error = self._cancel_by_slurm().error or commands.cancel_named(self._name)
         if not slurm_error:
             return

@@ -6,6 +6,7 @@ from typing import Literal
 
 SQUEUE_FORMAT = "%T|%S|%D|%N|%r"
 """State, expected start, number of nodes, node list, reason. The reason comes last because it is free text."""
+_SQUEUE_FIELD_COUNT = 5
 
 _RUNNING_STATES = {"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "SUSPENDED"}
 _PENDING_STATES = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING"}
@@ -47,8 +48,9 @@ class JobStatus:
 
 def parse_squeue(text: str) -> JobStatus | None:
     """Parses the output of squeue with SQUEUE_FORMAT. None if it does not list the job."""
-    fields = text.strip().partition("\n")[0].split("|", 4)
-    if len(fields) < 5:
+    first_line = text.strip().partition("\n")[0]
+    fields = first_line.split("|", maxsplit=_SQUEUE_FIELD_COUNT - 1)
+    if len(fields) < _SQUEUE_FIELD_COUNT:
         return None
     state, expected_start, nodes, node_list, reason = (_known_text(field) for field in fields)
     return JobStatus(state, reason, nodes, node_list, expected_start)
@@ -72,7 +74,7 @@ def _known_text(text: str) -> str:
 
 @dataclass(frozen=True)
 class _ReasonText:
-    """Explanation of one of Slurm's reasons for waiting. Empty texts if the reason is self-evident or unknown."""
+    """Explanation of one of Slurm's reasons for waiting. Empty if the reason is self-evident or unknown."""
 
     explanation: str
     remedy: str = ""

@@ -1,7 +1,7 @@
 """Starts the job on hosts over ssh. The hosts need only the engine's programs.
 
 Each host has one connection: ssh runs a script (`scripts.start`) that starts the processes of this host. The script
-ends with the exit code of the first failed process. A broken connection counts as a lost rank. Before,
+ends with the exit code of the first failed process. A broken connection counts as a lost rank. Before the job starts,
 `preflight` checks the hosts.
 """
 

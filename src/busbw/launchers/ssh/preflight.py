@@ -1,4 +1,4 @@
-"""Checks the hosts before a job starts: login works, the program exists, and all versions are equal."""
+"""Checks the hosts before a job starts: login works, the program exists, and its versions are equal on all hosts."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ from busbw.launchers.ssh import scripts
 from busbw.units import count_text, names_text, plain
 
 _LIMIT_S = 60.0
-"""Time limit for all checks, counted from the last start."""
+"""Time limit for all checks, counted from the start of the last one."""
 _MAX_NAMED_HOSTS = 3
 """Maximum number of hosts that a message names."""
 MAX_CONNECTING = 8
@@ -47,7 +47,7 @@ class HostCheck:
     """Empty if the host is ready."""
     remedy: str = ""
     versions: tuple[str, ...] = ()
-    """Lines of `--version`, if the host is ready."""
+    """Lines of `--version` except that of the GPU backend. Empty if the host is not ready."""
 
     @property
     def reason(self) -> str:
@@ -83,15 +83,20 @@ def run_on_hosts(
 ) -> list[tuple[str, ExitStatus, list[str]]]:
     """Runs one command for each host, several at a time. Returns host, exit status and lines of stderr for each.
 
-    `on_mark` is called with the host's name when its script begins.
+    Args:
+        commands: Commands with the name of the host as their label (`Command.process`).
+        callbacks: Receive statuses.
+        policy: Termination policy.
+        on_mark: Called with the name of the host when it prints `scripts.MARK`: its login has succeeded.
     """
-    lines: dict[str, list[str]] = {str(command.process): [] for command in commands}
+    hosts = [str(command.process) for command in commands]
+    lines: dict[str, list[str]] = {host: [] for host in hosts}
 
-    def keep_line(line: bytes, host: int | str | None) -> None:
-        text = line.decode(errors="replace")
-        lines[str(host)].append(text)
+    def keep_line(line: bytes, label: int | str | None) -> None:
+        host, text = str(label), line.decode(errors="replace")
+        lines[host].append(text)
         if scripts.is_mark(text):
-            on_mark(str(host))
+            on_mark(host)
 
     statuses = run_all(
         commands,
@@ -99,10 +104,7 @@ def run_on_hosts(
         policy,
         max_connecting=MAX_CONNECTING,
     )
-    return [
-        (str(command.process), status, lines[str(command.process)])
-        for command, status in zip(commands, statuses, strict=True)
-    ]
+    return [(host, status, lines[host]) for host, status in zip(hosts, statuses, strict=True)]
 
 
 def interruptible_policy(limit_s: float) -> TerminationPolicy:
@@ -163,13 +165,13 @@ def parse_check(host: str, status: ExitStatus, lines: Sequence[str]) -> HostChec
     # The script prints "program PATH", then the lines of `--version`.
     program, *versions = output[mark_index + 1 :] or [""]
     if status.code == shell.PROGRAM_MISSING and not program.startswith("program "):
-        problem = "the program is neither at its path on this machine nor in the PATH"
+        problem = "the host has the program neither at the launching machine's path nor in its own PATH"
         return HostCheck(host, problem, "install busbw there, or set --program-path")
     if status.code:
         last = f": {versions[-1]}" if versions else ""
         problem = f"{program.removeprefix('program ')} --version ends with exit code {status.code}{last}"
         return HostCheck(host, problem, "reinstall busbw there, or set --program-path")
-    # Ignores the line of the GPU backend: the engine itself checks whether the job needs it.
+    # Hosts may differ in the GPU backend. The engine itself checks whether the job needs this backend.
     return HostCheck(host, versions=tuple(line for line in versions if not line.startswith("backend nccl")))
 
 

@@ -19,7 +19,7 @@ from busbw.units import plain
 _FOLDER = re.compile(r"/[A-Za-z0-9/._-]*\Z")
 """A folder that every shell takes without quotes."""
 _COPY_LIMIT_S = 600.0
-"""Time limit for all copies, counted from the last start."""
+"""Time limit for all copies, counted from the start of the last one."""
 _REMOVAL_LIMIT_S = 30.0
 
 

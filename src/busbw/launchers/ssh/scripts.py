@@ -54,7 +54,7 @@ def start(
     *,
     remove: str = "",
 ) -> str:
-    """Returns a script that runs the host's processes. It reads the token from the line after the script.
+    """Returns a script that runs the host's processes. The script reads the token from the line after its end.
 
     Its exit code is that of the first failed process, in the order of `per_process`. The processes are killed when the
     connection ends, because their output cannot be delivered any more.
@@ -105,7 +105,7 @@ def _require_program(programs: Sequence[str]) -> list[str]:
 
 
 def _redirection(variables: Mapping[str, str]) -> str:
-    """Sends the stdout of every process except 0 to stderr, so that it cannot interrupt the lines of process 0."""
+    """Redirection of stdout to stderr. Empty for process 0, so that other lines cannot interrupt its lines."""
     return "" if variables["BUSBW_RANK"] == "0" else ">&2 "
 
 

@@ -10,7 +10,9 @@ from busbw.doctor.parts.platform import uptime_s
 _WINDOW_S = 2 * 3600
 """Age up to which events count. A later reset may have corrected the error of an older event."""
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)[^)]*\): (\d+),(.*)")
+"""Error of a GPU: "NVRM: Xid (PCI:0000:1b:00): 79, pid=1234, GPU has fallen off the bus."."""
 _SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), Fatal")
+"""Error of an NVLink switch: "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 ..."."""
 _RESET = re.compile(r"NVRM: loading NVIDIA UNIX|nvidia-nvswitch\d*: Probing device")
 _NO_ACTION_NEEDED = "to 0x0 (None)"
 """End of a line with Xid 154, which reports a new recovery action: after a reset, the GPU needs no action."""
@@ -32,6 +34,7 @@ _XIDS: dict[int, str] = {
 }
 """Errors of hardware and driver, by Xid. Xids 13, 31, 43, 45 and often 109 are missing: applications cause them."""
 _LINE = re.compile(r"(?:<\d+>)?\[ *(\d{1,12})\.\d+\] *(.*)")
+"""Line of dmesg with the seconds since boot: "[ 1234.567890] text", or with a priority before it: "<6>[ ...] text"."""
 
 
 def _recent_lines(machine: Machine) -> list[str]:

@@ -21,13 +21,13 @@ def _links(gpu: Gpu) -> NvLinks:
     return gpu.nvlinks or NvLinks(count=0)
 
 
-def _state(gpu: Gpu) -> int:
+def _registration_state(gpu: Gpu) -> int:
     return gpu.fabric.state if gpu.fabric else _NOT_SUPPORTED
 
 
 def _is_at_switch(gpu: Gpu) -> bool:
     """True if links lead to a switch. Virtual machines hide the ends of links, but not the registration."""
-    return _links(gpu).to_switch or _state(gpu) == _COMPLETED
+    return _links(gpu).to_switch or _registration_state(gpu) == _COMPLETED
 
 
 @check(
@@ -47,7 +47,7 @@ def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
         active = _links(gpu).active
         max_active = max(_links(each).active for each in gpus if each.name == gpu.name)
         usual = max_active or _links(gpu).count  # if no GPU of the model has active links, all links count
-        if active < usual and not gpu.mig and _state(gpu) not in _UNREGISTERED:
+        if active < usual and not gpu.mig and _registration_state(gpu) not in _UNREGISTERED:
             damage = Damage(fabric_share=active / usual) if active else None
             problem = f"has {active} of {usual} NVLinks active"
             yield gpu_finding(gpu, "slow" if active else "broken", problem, "nvlinks", damage=damage)
@@ -118,7 +118,7 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
     is_registered = False
     with suppress(Unreadable, NotApplicable):
         gpus, _ = gpus_with_fields(machine, "fabric")
-        is_registered = all(_state(gpu) == _COMPLETED for gpu in gpus)
+        is_registered = all(_registration_state(gpu) == _COMPLETED for gpu in gpus)
     if not is_registered and values["ActiveState"] == "inactive" and has_just_booted(machine):
         raise Unreadable("the final state of the fabric manager; the node has just booted")
     yield Finding(

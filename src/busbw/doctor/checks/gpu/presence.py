@@ -7,7 +7,7 @@ from contextlib import suppress
 from busbw.doctor.facts.process import DeviceNodes, Environment
 from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, absolute_path, check
 from busbw.doctor.parts.gpus import pci_gpus, read_nvml, require_gpus
-from busbw.doctor.parts.job import variables_of_container
+from busbw.doctor.parts.job import is_in_slurm_job, nvidia_gpu_nodes, variables_of_container
 from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
 
 _DEAD_WIDTH = "63"
@@ -28,8 +28,8 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
     used_models = {gpu.model for gpu in on_bus if gpu.bus_id in listed}
     for device in on_bus:
         driver = f"{DEVICES}/{device.bus_id}/driver"
-        # A GPU of the host outside this container has a driver. So has a GPU that is left to another driver on purpose.
-        # The driver does not support some old models.
+        # No finding for a GPU with a driver: it is outside this container, or left to another driver on purpose. No
+        # finding for a model of which the driver uses no GPU: the driver may not support this model.
         has_no_driver = device.bus_id not in listed and not machine.has(driver)
         if has_no_driver and device.model in used_models:
             evidence = Evidence(absolute_path(driver), "does not exist")
@@ -54,11 +54,10 @@ def _is_limited(machine: Machine, gpu_count: int) -> bool:
     """True if a container or a scheduler may have given this process only some of the node's GPUs."""
     with suppress(Unreadable):
         # The variables do not show this limit in a session that pam_slurm_adopt puts into a job.
-        if any(re.fullmatch(r"nvidia\d+", name) for name in machine.fact(DeviceNodes).denied):
+        if nvidia_gpu_nodes(machine.fact(DeviceNodes).denied):
             return True
-    variables = machine.fact(Environment).variables
-    if "SLURM_JOB_ID" in variables:
-        return variables.get("SLURM_GPUS_ON_NODE") != str(gpu_count)
+    if is_in_slurm_job(machine):
+        return machine.fact(Environment).variables.get("SLURM_GPUS_ON_NODE") != str(gpu_count)
     with suppress(NotApplicable):
         variables_of_container(machine)
         return True
@@ -84,6 +83,7 @@ def gpu_off_bus(machine: Machine) -> Iterator[Finding]:
             evidence = machine.evidence(f"{folder}/current_link_width")
             yield Finding("broken", f"the GPU at {bus_id} has fallen off the bus", (evidence,), subject=bus_id)
     for gpu in read_nvml(machine).gpus:
+        # NVML also loses a GPU that is dead on the bus. One finding is enough.
         if gpu.lost and not dead:
             evidence = Evidence(f"NVML, {gpu.label}", "GPU is lost")
             yield Finding("broken", f"{gpu.label} has fallen off the bus", (evidence,), subject=gpu.bus_id or gpu.label)

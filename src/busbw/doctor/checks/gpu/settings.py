@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model import Finding, Machine, Severity, check
 from busbw.doctor.parts.gpus import gpu_finding, odd_gpus, require_fields
-from busbw.doctor.parts.pci import DEVICES
+from busbw.doctor.parts.pci import CLASS_3D, DEVICES
 from busbw.doctor.parts.platform import is_virtual
 
 _MAX_USED_BYTES = 2 << 30
@@ -55,7 +55,7 @@ def gpu_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 
 def _is_display(machine: Machine, gpu: Gpu) -> bool:
     """True if a GPU can have a monitor. GPUs of servers cannot."""
-    return not (machine.text_or_none(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
+    return not (machine.text_or_none(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith(CLASS_3D)
 
 
 @check(
@@ -85,9 +85,9 @@ def gpu_memory_in_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding
 )
 @require_fields("max_sm_clock_mhz", "power_limit_w")
 def gpu_clock_cap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    for field, severity, text, unit, fix in _LIMITS:
+    for field, severity, title, unit, fix in _LIMITS:
         for gpu, usual in odd_gpus(gpus, field):
             limit = getattr(gpu, field)
             if limit < usual * (1 - _TOLERANCE):
-                problem = f"has {text} of {limit:g} {unit}; the other GPUs have {usual:g} {unit}"
+                problem = f"has {title} of {limit:g} {unit}; the other GPUs have {usual:g} {unit}"
                 yield gpu_finding(gpu, severity, problem, field, fix=fix.format(usual=usual))

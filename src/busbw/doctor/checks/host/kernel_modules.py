@@ -7,6 +7,7 @@ from itertools import product
 from busbw.doctor.model import Evidence, Finding, Machine, Severity, check, require
 from busbw.doctor.parts.pci import (
     AMD,
+    CLASS_3D,
     DEVICES,
     MELLANOX,
     NVIDIA,
@@ -18,7 +19,7 @@ from busbw.doctor.parts.pci import (
 from busbw.topology.sources.nics import EFA_VENDOR
 
 _NEEDS: tuple[tuple[str, str, str, Severity, str], ...] = (
-    (NVIDIA, "0x0302", "0x", "broken", "nvidia"),
+    (NVIDIA, CLASS_3D, "0x", "broken", "nvidia"),
     (AMD, "0x1200", "0x", "broken", "amdgpu"),
     (MELLANOX, "0x0207", "0x", "slow", "mlx5_ib"),
     (EFA_VENDOR, "0x0200", "0xefa", "slow", "efa"),
@@ -72,7 +73,7 @@ def kernel_modules(machine: Machine) -> Iterator[Finding]:
 def gdr_module(machine: Machine) -> Iterator[Finding]:
     # GeForce GPUs, which are displays, have no GPUDirect RDMA. The EFA driver has its own support.
     has_gpu = any(
-        gpu.vendor == NVIDIA and machine.word(f"{DEVICES}/{gpu.bus_id}/class").startswith("0x0302")
+        gpu.vendor == NVIDIA and machine.word(f"{DEVICES}/{gpu.bus_id}/class").startswith(CLASS_3D)
         for gpu in gpus(machine)
     )
     require(has_gpu, "no data center GPU of NVIDIA")

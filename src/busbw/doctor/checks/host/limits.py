@@ -21,7 +21,7 @@ _MIN_BYTES_PER_GPU = 2 << 30
 _GROUPS = "sys/fs/cgroup"
 """Root of the control groups."""
 _DEFAULT_PERIOD_US = "100000"
-"""Period of a CPU quota, unless the group states another one."""
+"""Default period of a CPU quota."""
 
 
 @check(
@@ -47,6 +47,7 @@ def memlock(machine: Machine) -> Iterator[Finding]:
 def _may_ignore_limit(machine: Machine) -> bool:
     """True if the process has the capability in the first user namespace. In another one it has no effect."""
     capabilities = re.search(r"^CapEff: *([0-9a-f]{1,16})$", machine.text("proc/self/status"), re.MULTILINE)
+    # The first namespace maps all 4294967295 user IDs to themselves, from 0 on.
     is_first_namespace = machine.text("proc/self/uid_map").split() == ["0", "0", "4294967295"]
     if capabilities is None or not is_first_namespace:
         return False
@@ -99,7 +100,8 @@ def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
     """
     is_version_2 = machine.has(f"{_GROUPS}/cgroup.controllers")
     root = _GROUPS if is_version_2 else f"{_GROUPS}/{controller}"
-    # In version 2, one line without a controller names the group. Version 1 has a line for each hierarchy.
+    # In version 2, one line without a controller names the group: "0::/job". Version 1 has a line for each hierarchy,
+    # such as "4:cpu,cpuacct:/job".
     wanted = "" if is_version_2 else controller
     for line in machine.text("proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -110,7 +112,10 @@ def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
 
 
 def _group_limit(machine: Machine, path: str) -> float | None:
-    """Returns a limit in bytes, or in CPUs if the file has a quota and a period. None if there is no limit."""
+    """Returns a limit in bytes, or in CPUs if the file has a quota and a period: 1.5 for "150000 100000".
+
+    None if there is no limit ("max", or "-1" in version 1).
+    """
     limit, *period = (machine.text_or_none(path) or "max").split()
     if path.endswith("cpu.cfs_quota_us"):  # the period is in another file
         period = [machine.text_or_none(path.replace("quota", "period")) or _DEFAULT_PERIOD_US]

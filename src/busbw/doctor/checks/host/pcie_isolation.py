@@ -1,4 +1,4 @@
-"""Isolation of PCIe devices by ports (ACS) and by the IOMMU. It sends transfers between devices through the CPU."""
+"""Isolation of PCIe devices by ports (ACS) and by the IOMMU. Isolated devices exchange data only through the CPU."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,6 +8,9 @@ from busbw.doctor.parts.pci import DEVICES, PciDevice, bridges_above, gpus, rdma
 from busbw.doctor.parts.platform import is_arm, is_virtual
 
 _COMMAND = ("lspci", "-D", "-vvv", "-d", "*:*:0604")
+"""Prints the capabilities of all PCI bridges (class 0604), which include PCIe ports."""
+_DENIED = "<access denied>"
+"""Text that lspci prints instead of a port's ACS control to users other than root."""
 _REDIRECTS = re.compile(r"ACSCtl:.*(?:ReqRedir|CmpltRedir|UpstreamFwd)\+")
 _SECTION = re.compile(r"^(\S+) (.*(?:\n(?!\S).*)*)", re.MULTILINE)
 """Section of one device in the output of lspci: a line with the bus id, then indented lines."""
@@ -39,9 +42,9 @@ def pcie_acs(machine: Machine) -> Iterator[Finding]:
     require(nearest_ports and rdma_devices(machine), "no RDMA device, or no GPU or RDMA device below a PCIe port")
     try:
         output = machine.output(*_COMMAND)
-    except Absent:
-        output = "<access denied>"
-    if "<access denied>" in output:
+    except Absent:  # without lspci, the ACS control is as unknown as without root
+        output = _DENIED
+    if _DENIED in output:
         if _share_groups(machine, nearest_ports):
             return
         raise Unreadable("permission of root to read the ACS control of PCIe ports with lspci")

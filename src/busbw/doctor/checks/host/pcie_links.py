@@ -67,14 +67,14 @@ def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> It
 
 def _damage(machine: Machine, position: _LinkPosition, nics: Sequence[PciDevice]) -> Damage | None:
     """Returns the damage of a slow link to the rate of the device's NIC, or of the fastest NIC for a GPU."""
-    # GPUDirect between devices below one switch does not cross the bridges above it, so their links have no damage.
+    # The cost of a link above a bridge is unknown: GPUDirect between devices below one switch does not use that link.
     if position.depth > 0:
         return None
     rates_gbit = [rdma_gbit(machine, nic.label) for nic in nics]
     nic_gbit = rdma_gbit(machine, position.device.label) or max(rates_gbit, default=0.0)
     if not nic_gbit:
         return None
-    link_gbit = 8 * _PAYLOAD_SHARE * position.link.gbps
+    link_gbit = 8 * _PAYLOAD_SHARE * position.link.gbps  # 8: `gbps` is in GB/s
     return Damage(nic_share=min(1.0, link_gbit / nic_gbit))
 
 
@@ -91,7 +91,8 @@ def pcie_width(machine: Machine) -> Iterator[Finding]:
 
 @check(
     reads="/sys/bus/pci/devices/*/{current,max}_link_speed of RDMA devices and the bridges above them",
-    rule="Each link has the speed that both of its ends support. Idle GPUs are not judged.",
+    rule="Each link has the speed that equal devices have; for NICs, also the speed that both ends support. "
+    "GPUs are not judged.",
     source="NVIDIA/NVSentinel#890",
     cost="A 400 Gbit/s NIC on Gen4 x16 moves about 25 of 49 GB/s, on Gen3 about 13.",
     fix="reseat the card; set the speed of the slot to automatic in the BIOS; update the retimer's firmware",

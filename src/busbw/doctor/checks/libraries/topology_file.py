@@ -10,6 +10,7 @@ from busbw.doctor.parts.pci import DRIVER_GPUS
 
 _DEFAULT = "/var/run/nvidia-topologyd/virtualTopology.xml"
 _GPU = re.compile(r'<pci\b(?=[^<>]*\bclass="0x030[02])[^<>]*\bbusid="([^"<>]*)"')
+"""Element of a GPU in the file, such as `<pci busid="0000:1b:00.0" class="0x030200">`."""
 
 
 @check(

@@ -80,8 +80,9 @@ def env_unknown(machine: Machine) -> Iterator[Finding]:
     for name, setting in read_settings(machine).items():
         is_checked = name.startswith(("NCCL_", "OFI_NCCL_")) and not _OTHER_PROGRAMS.fullmatch(name)
         if is_checked and name not in known and name not in _TABLE.obsolete:
-            # If the plugin of EFA is in a folder that only jobs search, no name with OFI_ is known.
-            names = [each for each in known if each.startswith("OFI_") == name.startswith("OFI_")]
+            # Names with OFI_ are compared only with each other. None is known if only jobs search the plugin's folder.
+            is_ofi = name.startswith("OFI_")
+            names = [each for each in known if each.startswith("OFI_") is is_ofi]
             for near in near_misses(name, names, min_similarity=_MIN_SIMILARITY)[:1]:
                 problem = f"no library knows the variable {name}; the nearest name is {near}"
                 yield _finding(setting, problem, fix=f"rename {name} to {near}, or {setting.fix}")

@@ -12,6 +12,7 @@ _GPUDIRECT_OFF = {"NCCL_NET_GDR_LEVEL": ("LOC", "0"), "NCCL_DMABUF_ENABLE": ("0"
 """Variables with the values that turn GPUDirect RDMA off."""
 _DISABLED = re.compile(r"NET/IB\w* : GPU Direct RDMA Disabled for HCA (?P<index>\d+) '(?P<name>[^']+)'")
 _ADAPTER = re.compile(r"NET/IB[^/]*/(?P<adapter>\d+)")
+"""Number of the adapter in a transport, such as 3 in "NET/IB/3/GDRDMA"."""
 _FIRST_MINOR_WITH_NEW_PEERMEM = 23
 """First minor version of NCCL 2 that finds the module nvidia_peermem of DGX OS 7 (NVIDIA/nccl#1676)."""
 _UPDATE_FIX = "update NCCL to 2.23 or newer, which finds nvidia_peermem, or use DMA-BUF; modprobe nvidia_peermem"

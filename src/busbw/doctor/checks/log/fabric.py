@@ -8,6 +8,7 @@ from busbw.doctor.nccl_log.nccl_log import NcclLog
 
 _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
 _DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+) cliqueId (?P<clique>\w+)")
+"""NVLink domain of a GPU: "MNNVL busId 0x1b000 fabric UUID 5c.1f cliqueId 0x7ffe"."""
 
 
 @check(
@@ -44,7 +45,7 @@ def log_mnnvl(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     hosts: dict[tuple[str, str], set[str]] = {}  # by NVLink domain and clique
     for message, match in log.find(_DOMAIN):
-        is_in_domain = match["uuid"].strip("0.") != ""
+        is_in_domain = match["uuid"].strip("0.") != ""  # "0.0" is the UUID of no domain
         if is_in_domain:
             hosts.setdefault((match["uuid"], match["clique"]), set()).add(message.host)
     shared = max(hosts.values(), key=len, default=set())

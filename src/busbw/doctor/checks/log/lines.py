@@ -52,7 +52,7 @@ def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
 
 _LINES = msgspec.toml.decode((files("busbw.doctor.checks.log") / "lines.toml").read_bytes(), type=dict[str, _Line])
 ORDER = {name: index for index, name in enumerate(_LINES)}
-"""Position of each check: a finding of a later one is often the consequence of an earlier one."""
+"""Position of each check. A finding of a later check is often the consequence of an earlier check's finding."""
 CHECKS = tuple(
     make_check(line, name, "log", f"messages of NCCL with {line.pattern}", partial(_examine, line))
     for name, line in _LINES.items()

@@ -21,13 +21,14 @@ _EXPECTS_RDMA = re.compile(
 )
 """Messages of nodes that have RDMA, or of users who expect it."""
 ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
-"""Message with the adapters of a host."""
+"""Message with the adapters of a host: "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"."""
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
 _RAIL = re.compile(r"NET/IB\w*/(\d+)")
+"""Number of the adapter in a transport, such as 3 in "NET/IB/3/GDRDMA"."""
 _Link: TypeAlias = tuple[frozenset[str], str, int]
 """Both hosts, both ranks and the channel of connections. Several communicators can have connections with one link."""
 _ByAdapter: TypeAlias = dict[str, Connection]
-"""Messages of one side of a link, by the number of the adapter."""
+"""Connections of one side of a link, by the number of the adapter."""
 
 
 @check(
@@ -51,8 +52,8 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     if len(log.networks) > 1:
         hosts_text = f"{len(on_sockets)} of {len(log.networks)} hosts, such as {host}"
     problem = f"NCCL uses TCP sockets on {hosts_text}"
-    is_setting = reason is not None and " set " in reason.text
-    severity: Severity = "slow" if is_setting or log.contains(_EXPECTS_RDMA) else "risk"
+    is_requested = reason is not None and " set " in reason.text  # such as "NCCL_NET set to Socket"
+    severity: Severity = "slow" if is_requested or log.contains(_EXPECTS_RDMA) else "risk"
     if other_networks:
         problem += f"; others use {', '.join(sorted(other_networks))}"
         severity = "broken"

@@ -22,18 +22,18 @@ _PXN_VARIABLES = {"NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL"}
 _MIN_PXN_NODES = 3
 
 
-def _has(pattern: str) -> Callable[[NcclLog], bool | None]:
+def _make_trait(pattern: str) -> Callable[[NcclLog], bool | None]:
     """Returns a predicate: True if a log of several nodes has a message with this pattern.
 
     The predicate returns None if a log of several nodes does not name the network.
     """
 
-    def has(log: NcclLog) -> bool | None:
+    def has_message(log: NcclLog) -> bool | None:
         if log.max_host_count <= 1:
             return False
         return log.contains(re.compile(pattern)) if log.networks else None
 
-    return has
+    return has_message
 
 
 def _has_several_pcie_gpus(log: NcclLog) -> bool | None:
@@ -47,11 +47,11 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "NVLink": lambda log: log.has_nvlink,
     "several PCIe GPUs": _has_several_pcie_gpus,
     "NVLS": lambda log: log.uses_nvls,
-    "MNNVL": _has(r"fabric UUID [0.]*[1-9a-f]"),
-    "RDMA": _has("NET/IB : Using|NET/OFI"),
-    "InfiniBand or RoCE": _has("NET/IB : Using"),
-    "InfiniBand": _has(r"NET/IB : Using.*\d/IB"),
-    "EFA": _has("NET/OFI Selected [Pp]rovider is efa"),
+    "MNNVL": _make_trait(r"fabric UUID [0.]*[1-9a-f]"),
+    "RDMA": _make_trait("NET/IB : Using|NET/OFI"),
+    "InfiniBand or RoCE": _make_trait("NET/IB : Using"),
+    "InfiniBand": _make_trait(r"NET/IB : Using.*\d/IB"),
+    "EFA": _make_trait("NET/OFI Selected [Pp]rovider is efa"),
     "other than Google Cloud": lambda log: (
         not any(name.startswith(("FasTrak", "GPUDirectTCPX", "gIB")) for name, _ in log.networks.values())
     ),
@@ -74,22 +74,19 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
     for row in HARMFUL_VALUES:
         # Hosts can have different values of a variable. The first row that has a value, and that applies to the job,
         # decides about this value.
-        harmful = [
-            (name, value)
-            for name, value in log.variables
-            if name == row.variable and (name, value) not in decided and matches(value, row.values)
-        ]
-        if not harmful or row.variable in ignored:
+        values = [value for name, value in log.variables if name == row.variable and matches(value, row.values)]
+        undecided = [(row.variable, value) for value in values if (row.variable, value) not in decided]
+        if not undecided or row.variable in ignored:
             continue
         traits = [_has_trait(log, trait) for trait in row.traits.split(", ") if trait]
         if False in traits:
             continue
-        decided.update(harmful)
-        value = harmful[0][1]
+        decided.update(undecided)
+        variable, value = undecided[0]
         yield Finding(
             "risk" if None in traits else row.severity,
-            f"{row.variable}={value}: {row.effect}",
-            (log.variables[row.variable, value].evidence,),
+            f"{variable}={value}: {row.effect}",
+            (log.variables[variable, value].evidence,),
             subject=row.variable,
             cost=row.effect_sentence,
             damage=_damage(row),

@@ -32,7 +32,8 @@ def nic_state(machine: Machine) -> Iterator[Finding]:
             problem=f"none of {len(ports)} compute NICs is ACTIVE",
             evidence=tuple(machine.evidence(f"{port.folder}/state") for port in ports),
         )
-    if 2 * len(inactive) < len(ports):
+    are_most_active = 2 * len(inactive) < len(ports)
+    if are_most_active:
         for port in down:
             yield Finding(
                 "slow",
@@ -56,7 +57,8 @@ def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
     if any(port.lacks_subnet_manager for port in ports) and has_just_booted(machine):
         raise Unreadable("the final state of the ports; the node has just booted")
     for port in ports:
-        is_active_without_manager = port.is_active and int(machine.word(f"{port.folder}/sm_lid"), 0) == 0
+        subnet_manager = int(machine.word(f"{port.folder}/sm_lid"), base=0)  # an address such as 0x1; 0x0: none
+        is_active_without_manager = port.is_active and subnet_manager == 0
         if port.lacks_subnet_manager or is_active_without_manager:
             yield Finding(
                 "broken",

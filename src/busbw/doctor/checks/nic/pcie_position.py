@@ -26,7 +26,8 @@ def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
     # A card in several slots, such as in DGX Spark, appears once for each slot, and its port uses all these slots.
     cards = {port: machine.text_or_none(f"{INFINIBAND}/{port.device}/sys_image_guid") or port.bus_id for port in links}
     for port, link in links.items():
-        gbit = 8 * sum(links[other].gbps for other in links if cards[other] == cards[port])
+        gb_per_s = sum(links[other].gbps for other in links if cards[other] == cards[port])
+        gbit = 8 * gb_per_s
         # pcie-width and pcie-speed report a link that is slower than both ends permit.
         is_limited_by_slot = link.width >= link.max_width and link.speed >= link.max_speed
         if port.is_active and is_limited_by_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:

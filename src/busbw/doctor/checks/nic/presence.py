@@ -1,10 +1,9 @@
 """Missing NICs, and missing device files of NICs."""
 
-import re
 from collections.abc import Iterator
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
-from busbw.doctor.parts.job import is_container_without_gpu, is_in_container, is_in_slurm_job
+from busbw.doctor.parts.job import is_container_without_gpu, is_in_container, is_in_slurm_job, nvidia_gpu_nodes
 from busbw.doctor.parts.nics import compute_ports
 from busbw.doctor.parts.pci import DEVICES, INFINIBAND, device_folders, is_kept_for_virtual_machine, rdma_devices
 from busbw.launchers.machine_types.machine_type import built_in_types
@@ -98,9 +97,9 @@ def ib_verbs_char_devices(machine: Machine) -> Iterator[Finding]:
     if any(name.startswith("uverbs") for name in machine.names_or_empty(_DEVICE_FILES)):
         return
     require(not is_container_without_gpu(machine), "a container without a GPU")
-    gpu_files = [name for name in machine.names("dev") if re.fullmatch(r"nvidia\d+", name)]
     # A job that requests one GPU of a node often runs on one node only, so it has no NICs.
+    has_one_gpu = len(nvidia_gpu_nodes(machine.names("dev"))) == 1
     may_be_share_of_node = is_in_container(machine) or is_in_slurm_job(machine)
-    require(len(gpu_files) != 1 or not may_be_share_of_node, "a container or a job of Slurm with one GPU")
+    require(not (has_one_gpu and may_be_share_of_node), "a container or a job of Slurm with one GPU")
     problem = f"/{_DEVICE_FILES} has no uverbs device, but the machine has {len(ports)} compute NICs"
     yield Finding("slow", problem, (Evidence(f"/{_DEVICE_FILES}/uverbs*", "does not exist"),))

@@ -1,13 +1,12 @@
 """Devices of GPUs and NICs that a container got from Docker, Podman or Kubernetes."""
 
-import re
 from collections.abc import Iterator
 from fractions import Fraction
 
 from busbw.doctor.facts.process import DeviceNodes
 from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.gpus import pci_gpus
-from busbw.doctor.parts.job import variables_of_container
+from busbw.doctor.parts.job import nvidia_gpu_nodes, variables_of_container
 from busbw.doctor.parts.pci import rdma_devices, without_virtual_functions
 
 _CONTROL = ("nvidiactl", "nvidia-uvm")
@@ -19,7 +18,7 @@ def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
     """Returns all device nodes of the container, and the names of the device nodes of its GPUs."""
     variables_of_container(machine)
     nodes = machine.fact(DeviceNodes)
-    gpus = [name for name in (*nodes.usable, *nodes.denied) if re.fullmatch(r"nvidia\d+", name)]
+    gpus = nvidia_gpu_nodes((*nodes.usable, *nodes.denied))
     require(gpus, "no NVIDIA GPU in this container")
     return nodes, gpus
 

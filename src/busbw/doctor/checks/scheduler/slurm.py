@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts.process import DeviceNodes
 from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, check, require
-from busbw.doctor.parts.job import is_in_slurm_job, tasks_on_node, variables_of_slurm_job
+from busbw.doctor.parts.job import is_in_slurm_job, nvidia_gpu_nodes, tasks_on_node, variables_of_slurm_job
 from busbw.doctor.parts.pci import DRIVER_GPUS
 from busbw.doctor.parts.platform import allowed_cpus
 
@@ -34,6 +34,7 @@ def slurm_gres_count(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("scontrol is not installed") from error
     line = re.search(r"^\s*Gres=(.*)$", text, re.MULTILINE)
     gres = line[1] if line else ""
+    # Gres is such as gpu:h100:8(S:0-1),nvme:1 or gpu:8.
     granted = sum(map(int, re.findall(r"(?:^|,)gpu:(?:[^,:(]+:)?(\d{1,9})", gres)))
     gpus = machine.names_or_empty(DRIVER_GPUS)
     require(granted and gpus and not _MIG_PROFILE.search(gres), "Slurm does not manage whole NVIDIA GPUs here")
@@ -62,7 +63,7 @@ def slurm_gres_count(machine: Machine) -> Iterator[Finding]:
 def slurm_gpu_bind(machine: Machine) -> Iterator[Finding]:
     variables = variables_of_slurm_job(machine)
     granted = int(variables.get("SLURM_GPUS_ON_NODE", "0"))
-    usable = [name for name in machine.fact(DeviceNodes).usable if re.fullmatch(r"nvidia\d+", name)]
+    usable = nvidia_gpu_nodes(machine.fact(DeviceNodes).usable)
     # Slurm counts each part of a GPU with MIG as a GPU, and MIG parts cannot access each other.
     has_parts = "MIG" in variables.get("CUDA_VISIBLE_DEVICES", "")
     shares_gpus = granted > 1 and tasks_on_node(variables) > 1 and usable and not has_parts
