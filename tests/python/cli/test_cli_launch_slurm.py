@@ -285,6 +285,23 @@ def test_without_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     assert list(here.iterdir()) == []
 
 
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_an_existing_output_folder_is_kept(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    here: Path,
+    tmp_path: Path,
+    detach: tuple[str, ...],
+) -> None:
+    FakeSlurm(tmp_path)
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    (here / "results").mkdir()
+    (here / "results" / "kept").touch()
+    error = said(capsys, "--output-folder", "results", *detach, "--program-path", "x", *ALL_REDUCE, code=3)
+    assert "set another --output-folder" in error
+    assert (here / "results" / "kept").exists()
+
+
 def test_a_dry_run_with_topology_order(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--topology-order", "--nodes", "2")
     assert "NODES-BY-SWITCH stands for Slurm's list of nodes" in text

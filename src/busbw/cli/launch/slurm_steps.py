@@ -20,9 +20,15 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
 
     Removes the folder of a batch job once all its output has been read. Keeps it if the job may continue, or if the
     folder may hold unread output.
+
+    Raises:
+        BusbwError: The folder of a new job exists already. Its files are kept.
     """
     if options.dry_run:
         return execute_plan(options, plan, launcher.submit)
+    is_submitted = bool(plan.job)
+    if plan.folder is not None and plan.folder.exists() and not is_submitted:
+        raise BusbwError(f"the folder {plan.folder} exists already", remedy="set another --output-folder")
     first_failure = int(ExitCode.GOOD)
     unread_steps: list[int] = []
     try:
