@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fake_slurm import FakeSlurm
 
+from busbw.cli.launch import slurm_steps
 from busbw.cli.main import main
 
 ALL_REDUCE = ["--", "all_reduce", "-b", "8", "-e", "8"]
@@ -337,3 +338,13 @@ def test_a_job_does_not_go_on_after_a_step_without_a_record(
 def test_attach_without_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["launch", "attach", str(tmp_path / "nowhere")]) == 2
     assert "is not the folder of a Slurm job" in capsys.readouterr().err
+
+
+def test_an_interrupt_before_the_submission(
+    monkeypatch: pytest.MonkeyPatch, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(slurm_steps, "execute_plan", interrupted)
+    said(capsys, "--program-path", "x", *ALL_REDUCE, code=130)
