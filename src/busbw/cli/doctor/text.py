@@ -17,7 +17,7 @@ from busbw.doctor.model.check import SEVERITIES
 from busbw.doctor.result import ALL_CHECKS, Missing, ReportedFinding, Result
 from busbw.units import count_text, names_text, number_text
 
-_Part = TypeVar("_Part", ReportedFinding, Missing)
+_Entry = TypeVar("_Entry", ReportedFinding, Missing)
 _VARIABLE_PREFIX = "env-"
 """Beginning of the names of checks of variables."""
 _Labeled: TypeAlias = tuple[ReportedFinding, str]
@@ -60,17 +60,20 @@ def _nodes_and_reason(labeled: tuple[Missing, str]) -> tuple[str, str]:
     return nodes, missing.missing
 
 
-def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_Part, str]]:
-    """Merges the parts that differ only in node and evidence: yields the first of them, and a label of their nodes."""
-    groups: dict[bytes, list[_Part]] = {}
-    for part in parts:
-        fields = msgspec.to_builtins(part)
+def _grouped_by_node(entries: Sequence[_Entry], result: Result) -> Iterator[tuple[_Entry, str]]:
+    """Merges entries that differ only in node and evidence. Yields the first of them, and a label that names the nodes.
+
+    The label is empty if one machine was examined, or if the text of the entry names its node.
+    """
+    groups: dict[bytes, list[_Entry]] = {}
+    for entry in entries:
+        fields = msgspec.to_builtins(entry)
         common = {name: value for name, value in fields.items() if name not in {"node", "evidence"}}
-        groups.setdefault(msgspec.json.encode(common), []).append(part)
+        groups.setdefault(msgspec.json.encode(common), []).append(entry)
     names_of_differences = {check.name for check in checks_of("nodes")}
     node_count = len(result.nodes) if result.nodes is not UNSET else 1
     for group in groups.values():
-        nodes = [part.node for part in group if isinstance(part.node, str)]
+        nodes = [entry.node for entry in group if isinstance(entry.node, str)]
         is_on_all_nodes = len(nodes) == node_count
         if is_on_all_nodes and node_count > 1:
             yield group[0], f"on all {node_count} nodes: "
@@ -79,7 +82,7 @@ def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_
         elif nodes and group[0].check not in names_of_differences:
             yield group[0], f"{nodes[0]}: "
         else:
-            yield group[0], ""  # the text of a difference names its node
+            yield group[0], ""
 
 
 def _names_text(names: Sequence[str]) -> str:
