@@ -1,7 +1,7 @@
 """Compares the rates of flows with `expect`, and computes the cost of a finding.
 
 A comparison with peers finds nothing if all parts are equally slow. So the typical rate of the flows is also compared
-with the rate that `expect` predicts.
+with the rate that `expect` predicts. A hub is a GPU with flows to several other GPUs, or from them, at the same time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _MIN_SHARE_OF_EXPECTED = 0.7
 _MIN_SIZE_BYTES = 1 << 24
 """Minimum size of a flow that reaches the rate of its links. The time of a smaller flow is mostly latency."""
 _MIN_PROBABILITY = 0.5
-"""Minimum probability that the search finds a slow part of a kind, so that this kind counts as compared."""
+"""A kind of part counts as compared with peers if the search finds a slow part with at least this probability."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,8 @@ class FindOptions:
     program: str | None
     logs: tuple[str, ...]
     descriptors: str | None
-    """Two descriptors, for answers and for requests, that lead to the measuring program that started this process."""
+    """Descriptors for answers and for requests, such as "3,4". The measuring program that started this process has the
+    other ends."""
     also_json: bool
     """True to print the JSON object after the text, for the launcher of the job."""
     backend: str | None

@@ -65,5 +65,6 @@ class SearchGroup(LazyGroup):
 
 
 def _engine_words(words: Words) -> tuple[str, ...]:
+    """Returns the first arguments of the engine. `words` has the words of each option that the user set."""
     search = ["busbw", "find", *chain.from_iterable(words.values())]
     return FLOWS, "--search", shlex.join(search)
