@@ -39,13 +39,14 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
                 code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread_steps))
                 first_failure = first_failure or code
                 if code == ExitCode.ENVIRONMENT and step < plan.steps:
-                    launcher.cancel(plan)  # otherwise the batch script, which may see no error, starts the next step
+                    # The program may have succeeded with an incomplete record. The batch script would then continue.
+                    launcher.cancel(plan)
                 if code not in _CONTINUE_CODES:
                     break
                 check_interrupt()
     except commands.SlurmUnreachableError:
         raise  # the job may continue; its files are needed
-    except KeyboardInterrupt:  # between two steps of a running job
+    except KeyboardInterrupt:  # `submit` was not running, so it has not canceled the job
         if reason := launcher.cancel(plan):
             click.echo(f"busbw: cannot cancel the job: {reason}; run scancel when Slurm answers", err=True)
         else:
