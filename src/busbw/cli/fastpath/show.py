@@ -128,7 +128,10 @@ def _is_valid(variable: str, value: str) -> bool:
 
 
 def _method_effect(method: str, enabled: Sequence[str]) -> str:
-    """Returns the effect of a method for every size, if the fast path is on for the enabled collectives."""
+    """Returns the effect of METHOD_VARIABLE, which sets one method for every size.
+
+    `enabled` has the collectives for which the fast path is on.
+    """
     if not enabled:
         return "without effect, because the fast path is off"
     by_collective = METHODS_IN_WINDOWS if method == DIRECT else METHODS

@@ -56,7 +56,7 @@ def launched_command(
         for option in launch_command.params
         if isinstance(option, click.Option) and not option.hidden and option.expose_value
     ]
-    users_options = [option for option in launcher_options if _name(option) not in fixed_values]
+    settable_options = [option for option in launcher_options if _name(option) not in fixed_values]
     fixed = {name: fixed_values[name] for name in map(_name, launcher_options) if name in fixed_values}
     passed_options = [each for each in own_parameters if each.name in passed_on]
     if folder_option:
@@ -78,14 +78,15 @@ def launched_command(
             write_exports(exports, msgspec.json.decode(line, type=result_type), export_paths)
             return bool(words["as_json"])
 
-        job = {"words": (), **fixed, **values}  # only some commands have further words for the engine
+        launch_values = {"words": (), **fixed, **values}  # only some commands have further words for the engine
         with ExitStack() as resources:
             if "store" in fixed:  # the launcher needs a folder for its files, although no record is written
-                job["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))
-            code: int = launch(handle_result=handle_result, engine_words=make_engine_words(words), **job)
+                launch_values["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))
+            code: int = launch(handle_result=handle_result, engine_words=make_engine_words(words), **launch_values)
         return code
 
-    return click.Command(launch_command.name, callback=start, params=[*users_options, *passed_options, *export_options])
+    parameters = [*settable_options, *passed_options, *export_options]
+    return click.Command(launch_command.name, callback=start, params=parameters)
 
 
 def refuse_options_before(context: click.Context) -> None:

@@ -36,7 +36,7 @@ def find_trace(text: str, ranks: int | None = None) -> Trace | None:
 
 
 def _has_table(path: Path) -> bool:
-    """True if a reader finds a table. A benchmark's log with output of NCCL has tables and operations."""
+    """True if a reader finds a table. Then the file is a log of a benchmark, not a trace, even with output of NCCL."""
     try:
         with open_source(path) as source:
             if source.beginning.lstrip().startswith(_TRACE_BEGINNINGS):
