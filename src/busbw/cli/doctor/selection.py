@@ -63,8 +63,8 @@ def select(only: Sequence[str], ignored: Sequence[str], areas: Collection[Area])
     Raises:
         UsageError: No check is selected.
     """
-    permitted = [each for each in all_checks() if each.area in areas and each.name not in ignored]
-    selected = tuple(each for each in permitted if not only or each.name in only)
+    permitted = [check for check in all_checks() if check.area in areas and check.name not in ignored]
+    selected = tuple(check for check in permitted if not only or check.name in only)
     if not selected:
         raise UsageError("no check is left", remedy="select other ones; `busbw doctor --list` shows them")
     return selected
@@ -75,10 +75,10 @@ def condition_of(words: Sequence[str]) -> Condition | None:
     if not words:
         return None
     costs = [Fraction().convert(word.removeprefix(_COST), None, None) for word in words if word.startswith(_COST)]
-    others = frozenset(word for word in words if not word.startswith(_COST))
+    names_and_severities = frozenset(word for word in words if not word.startswith(_COST))
     return Condition(
-        names=others.difference(SEVERITIES),
-        severities=others.intersection(SEVERITIES),
+        names=names_and_severities.difference(SEVERITIES),
+        severities=names_and_severities.intersection(SEVERITIES),
         min_cost=min(costs, default=None),
     )
 

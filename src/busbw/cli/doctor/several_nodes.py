@@ -75,7 +75,7 @@ def _record_of(output: _NodeOutput) -> NodeRecord:
 
 
 def print_captures(records: Sequence[NodeRecord]) -> None:
-    """Prints a line for `write_capture` for each capture. Names the nodes without one because it was too long."""
+    """Prints a line for `write_capture` for each capture. Names on stderr the nodes with a too long capture."""
     for record in records:
         if record.capture:
             click.echo(msgspec.json.encode(_NodeCapture(record.node, record.capture)))

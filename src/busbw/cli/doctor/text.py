@@ -51,7 +51,7 @@ def _undecided_lines(result: Result) -> Iterator[Text]:
     """Yields one line for the checks that lack the same value on the same nodes."""
     by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_nodes_and_reason)
     for (nodes, reason), missing in groupby(by_reason, key=_nodes_and_reason):
-        names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
+        names = ", ".join(entry.check for entry, _ in missing if entry.check != ALL_CHECKS)
         yield from wrap_text("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
 
 
@@ -106,7 +106,7 @@ def _counts_text(result: Result) -> str:
     severities = [finding.severity for finding in result.findings]
     findings = count_text(len(severities), "finding")
     if severities:
-        findings += ": " + ", ".join(f"{severities.count(each)} {each}" for each in SEVERITIES if each in severities)
+        findings += ": " + ", ".join(f"{severities.count(name)} {name}" for name in SEVERITIES if name in severities)
     undecided_count = len({missing.check for missing in result.could_not_check})
     others = f"{len(result.passed)} passed, {len(result.not_applicable)} not applicable"
     return f"{findings}; {others}, {undecided_count} could not check"
@@ -130,15 +130,15 @@ def _finding_lines(labeled: Sequence[_Labeled]) -> Iterator[Text]:
         title, name = " " * _TITLE_WIDTH, ""  # only the first problem has both
         if others:
             yield from wrap_text(title, f"the same: {', '.join(map(_part_text, others))}")
-    for each in first.evidence:
-        yield from wrap_text("  evidence  ", f"{each.source}: {each.value}")
+    for evidence in first.evidence:
+        yield from wrap_text("  evidence  ", f"{evidence.source}: {evidence.value}")
     yield from wrap_text("  cost      ", _cost_text(first))
     yield from wrap_text("  fix       ", first.fix)
     yield from wrap_text("  source    ", first.source)
 
 
 def _without_part(text: str, finding: ReportedFinding) -> str:
-    """Returns a problem or a fix without the name of the part, and without the index of a GPU in a command."""
+    """Returns a problem or a fix without the part: "GPU3 throttles" becomes " throttles", and "-i 3" becomes "-i"."""
     if not isinstance(finding.subject, str):
         return text
     return text.replace(finding.subject, "").replace(f"-i {finding.subject.removeprefix('GPU')}", "-i")
