@@ -1,4 +1,4 @@
-"""Values of the options of `busbw find`, and which of them exclude each other."""
+"""Values of the options of `busbw find`, and a check for options that exclude each other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class FindOptions:
         """Refuses several sources of flows, and options that have no effect on the source.
 
         Raises:
-            UsageError: There is such an option.
+            UsageError: Options contradict each other.
         """
         sources = {"--simulate": self.shape, "--measure-with": self.program, "--logs": self.logs}
         stated_sources = [name for name, value in sources.items() if value]

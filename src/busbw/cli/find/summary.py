@@ -37,6 +37,7 @@ _NOUNS = {
     "leaf": ("leaf switch", "leaf switches"),
     "uplink": ("leaf switch's uplinks", "leaf switches' uplinks"),
 }
+"""Singular and plural of each kind of part."""
 _NEXT_STEPS = {
     "gpu": "compare nvidia-smi -q -d CLOCK,PERFORMANCE,ECC of this GPU with another one, then reset it",
     "nvlink": "read nvidia-smi nvlink --status and --errorcounters of these GPUs",
@@ -105,7 +106,7 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
         power=power,
         rounds=len(search.rounds),
         first_answer_rounds=first_answer_rounds(cluster),
-        flows=sum(len(one.source) for one in search.rounds),
+        flows=sum(len(measured_round.source) for measured_round in search.rounds),
         measured_s=None if search.measured_s is None else round(search.measured_s, 3),
         simulated=is_simulated,
         unsuspected_nodes=unsuspected_nodes((node.name for node in cluster.nodes), findings, undecided),
