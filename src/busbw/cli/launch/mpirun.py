@@ -109,7 +109,7 @@ def mpirun(
 def _rendezvous(
     job: Job, hosts: tuple[HostSlots, ...], address: str | None, port: int | None, folder: Path | None
 ) -> str:
-    """Returns the URL by which the processes find process 0: its address, or a folder in the shared one."""
+    """Returns the URL by which the processes find process 0: its address, or a new folder in the shared folder."""
     if folder is not None:
         return f"file://{folder.absolute()}/{job.name}"
     address = address or root_address_by_name(hosts, hosts[0].address)

@@ -193,6 +193,7 @@ def slurm(
         options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
     if gpus_per_node is None:
         gpus_per_node = options.machine_type_gpus
+    # Slurm knows the GPUs of its allocation. Only the processes are told their number.
     requested_gpus = gpus_per_node
     if requested_gpus is None:
         requested_gpus = current_allocation.gpus_per_node or None  # 0: no GPU is allocated
