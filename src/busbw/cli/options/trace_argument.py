@@ -11,7 +11,8 @@ from busbw.traces.models import list_models, load_model
 from busbw.traces.read import is_trace, read_trace
 
 _TRACE_BEGINNINGS = (b"{", b"[", b"\x80", b"busbwtrc")
-"""Beginnings of traces in JSON, of pickles, and of busbw's own format. A table reader may need much memory for them."""
+"""Beginnings of traces in JSON, of pickles, and of busbw's own format. A table reader may need much memory for these
+files, so no table is searched in them."""
 
 
 def find_trace(text: str, ranks: int | None = None) -> Trace | None:
