@@ -189,7 +189,7 @@ def _print_models(*, as_json: bool) -> int:
 def _record_calls(
     objective: Objective, arguments: Sequence[str], kept_directory: Path | None
 ) -> tuple[TraceAnalysis | None, str]:
-    """Runs the replay again while it is recorded. Returns its analysis, or None and the reason."""
+    """Runs the replay again and records it. Returns the analysis of the recording, or None and the problem."""
     with TemporaryDirectory() as temporary:
         directory = kept_directory or Path(temporary)
         if kept_directory:

@@ -184,7 +184,7 @@ def _first_tables(log: Log, has_wrong_data: bool) -> Log:
 def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:
     """Returns the system of each table of each log, as set by `--system`. None for auto: the devices decide.
 
-    A system for one table has priority over one for its log, and both over one for all logs.
+    A table has the system that is set for the table, else for its log, else for all logs.
     """
     selected: dict[tuple[int, int], System | None] = {}  # by numbers of log and table from 1; 0 means all
     for option_value in system_options:

@@ -87,7 +87,7 @@ def show(table_name: str | None, *, as_json: bool) -> int:
 def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
     """Yields a line for each variable that sets a mode or a method, and for an invalid scratch memory.
 
-    An empty variable counts as unset.
+    Example: "BUSBW_FASTPATH_ALL_REDUCE=off: the table is not used for all_reduce". An empty variable counts as unset.
     """
     variables = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
     names = (_MODE_VARIABLE, *variables.values(), METHOD_VARIABLE, _MEMORY_VARIABLE)
@@ -104,7 +104,7 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
     common_mode = settings.get(_MODE_VARIABLE, "on")
     mode_by_collective = {collective: settings.get(variable, common_mode) for collective, variable in variables.items()}
     enabled = [collective for collective, mode in mode_by_collective.items() if mode != "off"]
-    # A method replaces the table for every collective, so modes then say nothing about the table.
+    # If a method is set, no collective uses the table, so a mode then only switches the fast path.
     off_text = "the fast path is off" if METHOD_VARIABLE in settings else "the table is not used"
     if common_mode == "off":
         exception = f" except for {', '.join(enabled)}" if enabled else ", every call is delegated to NCCL"
