@@ -89,8 +89,8 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
 
     Example: "BUSBW_FASTPATH_ALL_REDUCE=off: the table is not used for all_reduce". An empty variable counts as unset.
     """
-    variables = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
-    names = (_MODE_VARIABLE, *variables.values(), METHOD_VARIABLE, _MEMORY_VARIABLE)
+    variable_by_collective = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
+    names = (_MODE_VARIABLE, *variable_by_collective.values(), METHOD_VARIABLE, _MEMORY_VARIABLE)
     settings = {name: environment[name] for name in names if environment.get(name)}
     valid = {name: value for name, value in settings.items() if _is_valid(name, value)}
     invalid = {name: value for name, value in settings.items() if name not in valid}
@@ -102,8 +102,8 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
             yield f"{name}={value}: the table is not used, because this value is invalid and switches the fast path off"
         return
     common_mode = settings.get(_MODE_VARIABLE, "on")
-    mode_by_collective = {collective: settings.get(variable, common_mode) for collective, variable in variables.items()}
-    enabled = [collective for collective, mode in mode_by_collective.items() if mode != "off"]
+    modes = {name: settings.get(variable, common_mode) for name, variable in variable_by_collective.items()}
+    enabled = [collective for collective, mode in modes.items() if mode != "off"]
     # If a method is set, no collective uses the table, so a mode then only switches the fast path.
     off_text = "the fast path is off" if METHOD_VARIABLE in settings else "the table is not used"
     if common_mode == "off":
@@ -111,10 +111,10 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
         yield f"{_MODE_VARIABLE}=off: {off_text}{exception}"
     elif _MODE_VARIABLE in settings:
         yield f"{_MODE_VARIABLE}={common_mode}"
-    for collective, mode in mode_by_collective.items():
-        if variables[collective] in settings:
+    for collective, variable in variable_by_collective.items():
+        if mode := settings.get(variable):
             effect = f": {off_text} for {collective}" if mode == "off" else ""
-            yield f"{variables[collective]}={mode}{effect}"
+            yield f"{variable}={mode}{effect}"
     if config := settings.get(METHOD_VARIABLE):
         yield f"{METHOD_VARIABLE}={config}: {_method_effect(config.partition(',')[0], enabled)}"
 
