@@ -80,7 +80,7 @@ def ab(
     refuse_launched_process("ab", "measure each side with busbw launch, then use busbw compare")
     with checked_interrupts() as check_interrupt:
         with new_folder(folder, f"{objective.name}-ab") as records_folder:
-            all_flags = objective.arguments(records_folder / PROGRAM_FILE, default_flags)
+            all_flags = objective.prepare_arguments(records_folder / PROGRAM_FILE, default_flags)
             measurement = Measurement(
                 objective.engine_program, all_flags, records_folder, check_interrupt=check_interrupt
             )
@@ -111,10 +111,10 @@ def run_session(
 
 def _progress_text(state: SessionState, seconds_left: float | None) -> str:
     time_left = "" if seconds_left is None else f", at most {seconds_left:.0f} s left"
-    # The noise, if it is measured, takes the first FIRST_LOOK quadruples. Otherwise its list stays empty.
-    is_noise_complete = len(state.noise_quadruples) >= FIRST_LOOK
-    quadruples = state.quadruples if state.quadruples or is_noise_complete else state.noise_quadruples
-    return f"{state.activity}: quadruple {len(quadruples) + 1}{time_left}"
+    # If the session measures its noise (A against A), these FIRST_LOOK quadruples come first.
+    noise_count, count = len(state.noise_quadruples), len(state.quadruples)
+    is_measuring_noise = count == 0 and 0 < noise_count < FIRST_LOOK
+    return f"{state.activity}: quadruple {(noise_count if is_measuring_noise else count) + 1}{time_left}"
 
 
 def default_flags(flag_names: set[str]) -> tuple[str, ...]:

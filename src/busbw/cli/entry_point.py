@@ -7,7 +7,8 @@ import signal
 _INTERRUPTED = 130
 """Same as `busbw.errors.ExitCode.INTERRUPTED`. Importing it here would take too long."""
 _NEW_OBJECTS_PER_COLLECTION = 10_000
-"""Rows of logs are in no cycles. With 700, the default up to Python 3.12, collections take up to 15 % of the time."""
+"""Threshold of the garbage collector, which frees reference cycles; rows of logs have none. With 700, the default up to
+Python 3.12, the collector takes up to 15 % of the time."""
 
 
 def main() -> int:
@@ -26,6 +27,7 @@ def main() -> int:
 
     code = run_command_line()
     if handles_interrupts:
-        # The output is complete. Python restores the default action before it has ended.
+        # The output is complete, so a late Ctrl-C must not change the exit code. Python restores the default action of
+        # SIGINT before the process has ended.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code

@@ -41,8 +41,7 @@ from busbw.system.detect import DetectedMachine, detect_machine, system_of_machi
 from busbw.terminal import console, terminal_width
 from busbw.units import size_text
 
-_DEFAULT_SIZES = tuple(8 << (3 * step) for step in range(11))
-"""8 B to 8 GiB by a factor of 8."""
+_ALGORITHMS = ("Ring", "Tree", "NVLS", "NVLSTree", "CollNet")
 _MAX_RANKS = 1 << 32
 _LABEL_WIDTH = 14
 """Width of the labels before the texts, in columns."""
@@ -99,7 +98,7 @@ _MIN_TEXT_WIDTH = 40
 @nics_option
 @sharp_option
 @click.option("--nvls/--no-nvls", "nvls", default=True, help="Allow in-switch reduction (NVLS).  [default: --nvls]")
-@click.option("--algorithm", metavar="NAME", help="Use only this algorithm: Ring, Tree, NVLS, NVLSTree, CollNet.")
+@click.option("--algorithm", metavar="NAME", help=f"Use only this algorithm: {', '.join(_ALGORITHMS)}.")
 @click.option("--explain", is_flag=True, help="Show the source of each constant.")
 @json_option
 @click.option("--list-systems", is_flag=True, help="List the known systems.")
@@ -137,10 +136,10 @@ def expect(
         warn_deprecated("busbw expect --system auto", "busbw expect --system here")
         system_name = "here"
     machine: DetectedMachine | None = None
-    description = ""
+    choice_text = ""
     if system_name == "here":
         machine = detect_machine()
-        node_system, description = system_of_machine(machine)
+        node_system, choice_text = system_of_machine(machine)
     else:
         node_system = named_system(system_name, other_values=("here",))
     if nics is not None:
@@ -163,14 +162,15 @@ def expect(
         prediction = msgspec.to_builtins(expectation)
         out.print(json_object({**prediction, "reference": reference} if reference else prediction).decode())
         return
-    for line in _prediction_lines(expectation, machine, description, reference, explain=explain):
+    for line in _prediction_lines(expectation, machine, choice_text, reference, explain=explain):
         out.print(line)
 
 
 def _default_ranks(node_system: system.System, machine: DetectedMachine | None) -> int:
-    """Returns one rank for each GPU of this machine. Without GPUs: the ranks of one node of the system, at least 2."""
-    gpu_count = len(machine.gpus) if machine and machine.gpus else 0
-    return gpu_count or max(2, node_system.ranks_per_node)
+    """Returns one rank per GPU of this machine (`machine`), else the ranks of one node of the system, at least 2."""
+    if machine and machine.gpus:
+        return len(machine.gpus)
+    return max(2, node_system.ranks_per_node)
 
 
 def _default_ranks_per_node(node_system: system.System, ranks: int) -> int:
@@ -204,10 +204,9 @@ def _check_dtype(name: str | None) -> str | None:
 def _parse_algorithm(name: str | None, *, nvls: bool) -> str | None:
     if name is None:
         return None
-    if name.lower() not in ("ring", "tree", "nvls", "nvlstree", "collnet"):
+    if name.lower() not in map(str.lower, _ALGORITHMS):
         raise UsageError(
-            f'--algorithm "{name}" is not an algorithm of NCCL',
-            remedy="allowed are Ring, Tree, NVLS, NVLSTree, CollNet",
+            f'--algorithm "{name}" is not an algorithm of NCCL', remedy=f"allowed are {', '.join(_ALGORITHMS)}"
         )
     if name.lower().startswith("nvls") and not nvls:
         raise UsageError(f"--algorithm {name} and --no-nvls exclude each other", remedy="drop one")
@@ -215,14 +214,14 @@ def _parse_algorithm(name: str | None, *, nvls: bool) -> str | None:
 
 
 def _parse_sizes(size_list: str | None, min_text: str | None, max_text: str | None, factor: int | None) -> list[int]:
-    """Returns the sizes of `--sizes`, or of the sweep `-b`, `-e`, `-f`, in bytes and ascending order."""
-    has_sweep = (min_text, max_text, factor) != (None, None, None)
+    """Returns the sizes of `--sizes`, or of the sweep `-b`, `-e`, `-f`, in bytes and ascending order.
+
+    A value that the user does not set is None. The default sweep is 8 B to 8 GiB by a factor of 8.
+    """
     if size_list is not None:
-        if has_sweep:
+        if (min_text, max_text, factor) != (None, None, None):
             raise UsageError("--sizes excludes -b, -e and -f", remedy="use either form")
         return sorted({parse_size_option(word, "--sizes") for word in size_list.split(",")})
-    if not has_sweep:
-        return list(_DEFAULT_SIZES)
     min_text = "8" if min_text is None else min_text
     max_text = "8G" if max_text is None else max_text
     first, last = parse_size_option(min_text, "-b"), parse_size_option(max_text, "-e")
@@ -247,11 +246,12 @@ def _system_lines() -> Iterator[str]:
 def _prediction_lines(
     expectation: Expectation,
     machine: DetectedMachine | None,
-    description: str,
+    choice_text: str,
     reference: ReferenceComparison | None,
     *,
     explain: bool,
 ) -> Iterator[str]:
+    """Yields the text of a prediction. `choice_text` explains which system was chosen for this machine (`machine`)."""
     scenario, node_system = expectation.job, expectation.system
     nodes = math.ceil(scenario.ranks / min(scenario.ranks, scenario.ranks_per_node))
     collective_text = " ".join(filter(None, [scenario.collective, scenario.dtype]))
@@ -262,7 +262,7 @@ def _prediction_lines(
         system_text += "; the network reduces (SHARP)" if node_system.nics.sharp else ""
     yield from _labeled_lines("system", system_text)
     if machine is not None:
-        yield from _labeled_lines("this machine", f"{description}; {_machine_text(machine)}")
+        yield from _labeled_lines("this machine", f"{choice_text}; {_machine_text(machine)}")
     for note in expectation.notes:
         yield from _labeled_lines("note", note)
     if reference:
@@ -281,8 +281,8 @@ def _prediction_lines(
         f"{best.binding_limit.wire}, on the route {best.name}, for large messages: {best.binding_limit.why}",
     )
     if best.binding_limit.traffic < 1:
-        load = f"only {best.binding_limit.traffic:.2f} GB/s cross it for each GB/s of busbw"
-        yield from _labeled_lines("", f"busbw can be higher than the rate of that wire, because {load}")
+        traffic = f"only {best.binding_limit.traffic:.2f} GB/s cross it for each GB/s of busbw"
+        yield from _labeled_lines("", f"busbw can be higher than the rate of that wire, because {traffic}")
     yield from _labeled_lines(
         "latency", f"at least {expectation.floor_us:.1f} us in NCCL's own model of the fastest route"
     )
@@ -308,7 +308,7 @@ def _machine_text(machine: DetectedMachine) -> str:
 
 
 def _labeled_lines(label: str, text: str, indent: int = _LABEL_WIDTH) -> Iterator[str]:
-    """Yields a label and a text beside it, wrapped to the width of the terminal."""
+    """Yields a label and a text beside it, wrapped to the width of the terminal. The text begins at column `indent`."""
     width = max(_MIN_TEXT_WIDTH, terminal_width() - indent)
     for line in textwrap.wrap(text, width, break_long_words=False):
         yield f"{label:<{indent}}{line}"

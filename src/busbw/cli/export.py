@@ -114,7 +114,7 @@ def _without_unexported_parts(configuration: JudgedConfiguration) -> JudgedConfi
 
 
 def _require_verdicts(format_name: str, options: Sequence[str]) -> None:
-    """Refuses options about verdicts for a format without them."""
+    """Refuses options about verdicts for a format without verdicts."""
     if options and not EXPORTERS[format_name].HAS_VERDICTS:
         formats = " or ".join(name for name, exporter in EXPORTERS.items() if exporter.HAS_VERDICTS)
         raise UsageError(f"{options[0]} does not apply to {format_name}", remedy=f"remove it, or export {formats}")

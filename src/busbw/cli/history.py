@@ -93,7 +93,8 @@ def history(
         for line in _trend_lines(trend, picture_width=terminal_width() if draw else 0):
             out.print(line)
     if len(all_trends) > limit:
-        click.echo(f"the longest {limit} of {len(all_trends)} trends; --limit shows more, and filters choose", err=True)
+        remedy = "show more with --limit, or select with filters"
+        click.echo(f"the longest {limit} of {len(all_trends)} trends; {remedy}", err=True)
 
 
 def _trend_lines(trend: Trend, *, picture_width: int) -> Iterator[Text]:

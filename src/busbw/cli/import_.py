@@ -32,20 +32,21 @@ from busbw.units import count_text, escape_json, plain, shorten, size_range_text
 _ROWS_REFUSED = ExitCode.WRONG_DATA
 """Exit code if rows were refused. `busbw import` gives 1 this meaning (docs/reference/exit-codes.md)."""
 _MAX_TABLES = 60
-"""Maximum number of shown tables of a file."""
+"""Maximum number of tables of a file that are shown."""
 _MAX_REFUSALS = 10
-"""Maximum number of shown refused lines of a file."""
+"""Maximum number of refused lines of a file that are shown."""
 _MAX_SKIPPED = 5
-"""Maximum number of named files that are skipped in a folder."""
+"""Maximum number of skipped files of a folder that are named."""
 
 
 @dataclass
 class _Totals:
     """Counts and read errors over all files."""
 
-    rows: int = 0
-    refused: int = 0
+    row_count: int = 0
+    refused_count: int = 0
     failures: list[BusbwError] = field(default_factory=list)
+    """Read errors."""
 
 
 @dataclass
@@ -53,7 +54,8 @@ class _TableSummary:
     """Summary of a table without its rows. Chunks of the table are added as they are read."""
 
     table: Table
-    rows: int = 0
+    """The last chunk without its rows. It has the warnings about the whole table."""
+    row_count: int = 0
     size_range: tuple[int, int] | None = None
     """Minimum and maximum in bytes. None without rows."""
     dtypes: set[str] = field(default_factory=set)
@@ -66,7 +68,7 @@ class _TableSummary:
         for row in table.rows:
             low, high = self.size_range or (row.size_bytes, row.size_bytes)
             self.size_range = (min(low, row.size_bytes), max(high, row.size_bytes))
-            self.rows += 1
+            self.row_count += 1
             if row.dtype:
                 self.dtypes.add(row.dtype)
             if row.variant:
@@ -116,11 +118,14 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
         for error in printed:
             _print_remark(f"busbw: {error}")
         raise raised
-    return _ROWS_REFUSED if totals.refused else ExitCode.GOOD
+    return _ROWS_REFUSED if totals.refused_count else ExitCode.GOOD
 
 
 def _log_files(paths: tuple[Path, ...], totals: _Totals) -> Iterator[Path]:
-    """Yields the files; for a folder, all files in it with a table. Prints the skipped files."""
+    """Yields the files. A folder stands for its files with a row, which may be a refused one.
+
+    Names the first other files of a folder on stderr.
+    """
     for path in paths:
         if not path.is_dir():
             yield path
@@ -151,20 +156,20 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 def _skip_reason(file: Path) -> str:
     """Returns the reason to skip a file of a folder. Empty for a log."""
     try:
-        has_row = any(not isinstance(event, LogNote) for event in readers.stream(file))
+        has_row = any(isinstance(event, TableChunk | Refusal) for event in readers.stream(file))
     except UsageError as error:
         return error.problem
     return "" if has_row else f"{file} has no row"
 
 
 def _events(path: Path, claims: UserClaims, totals: _Totals) -> Iterator[Event]:
-    """Yields the events of a file and counts them. Stores a read error, so that other files are still read."""
+    """Yields the events of a file, and counts its rows. Stores a read error, so that other files are still read."""
     try:
         for event in readers.stream(path, claims):
             if isinstance(event, TableChunk):
-                totals.rows += len(event.table.rows)
+                totals.row_count += len(event.table.rows)
             elif isinstance(event, Refusal):
-                totals.refused += 1
+                totals.refused_count += 1
             yield event
     except BusbwError as error:
         totals.failures.append(error)
@@ -176,7 +181,8 @@ def _print_rows(path: Path, claims: UserClaims, totals: _Totals) -> None:
     out, encode = sys.stdout.buffer, msgspec.json.Encoder().encode
     for event in _events(path, claims, totals):
         if isinstance(event, TableChunk):
-            # One object has the source, the table and the fields of the row: the braces between them become a comma.
+            # Joins two objects to one: {"source":"a.log","table":7} and {"size_bytes":8} give
+            # {"source":"a.log","table":7,"size_bytes":8}.
             source = json_object({"source": path_text(path), "table": event.table.first_line}).removesuffix(b"}")
             for row in event.table.rows:
                 out.write(source + b"," + escape_json(encode(row)).removeprefix(b"{") + b"\n")
@@ -196,17 +202,17 @@ def _print_remark(text: str) -> None:
 
 
 def _print_object(paths: tuple[Path, ...], claims: UserClaims, totals: _Totals, *, redacted: bool) -> None:
-    """Prints one JSON object about all files, for `--json`. Prints nothing if no file could be read."""
+    """Prints one JSON object about all files, for `--json`. Prints nothing if reading failed before the first row."""
     logs: list[Log] = [
         readers.collect(path_text(path), _events(path, claims, totals)) for path in _log_files(paths, totals)
     ]
-    if totals.failures and not totals.rows and not totals.refused:
+    if totals.failures and not totals.row_count and not totals.refused_count:
         return
     if redacted:
         logs = list(redact_all(logs))
     result = {
         "sources": [log.source for log in logs],
-        "rows": totals.rows,
+        "rows": totals.row_count,
         "candidate_rows": sum(log.candidate_rows for log in logs),
     }
     lists = {
@@ -253,7 +259,7 @@ def _print_summary(path: Path, claims: UserClaims, totals: _Totals) -> None:
 
 
 class _FileOverview:
-    """Contents of a file: the first tables and refusals, all notes, and counts. A file has few notes."""
+    """Contents of a file: the first tables and refused lines, all notes, and counts. A file has few notes."""
 
     def __init__(self) -> None:
         self._summaries: list[_TableSummary] = []
@@ -261,7 +267,7 @@ class _FileOverview:
         self._incomplete: dict[int, _TableSummary] = {}
         """Tables with further chunks to come, by their first line."""
         self._refusals: list[Refusal] = []
-        """The first refusals."""
+        """The first refused lines."""
         self._notes: list[str] = []
         self._row_count = self._table_count = self._refusal_count = 0
 
@@ -292,7 +298,7 @@ class _FileOverview:
             if is_shown:
                 self._summaries.append(summary)
         summary.add(chunk.table)
-        # This also applies to a table that is not shown: its next chunk must not count as another table.
+        # A table that is not shown is kept too, so that its next chunk does not count as another table.
         if not chunk.is_last:
             self._incomplete[line] = summary
 
@@ -348,7 +354,7 @@ def _summary_grid(summaries: list[_TableSummary]) -> Grid:
             str(table.ranks or "?"),
             Text(plain(", ".join(sorted(summary.dtypes))) or "?"),
             _size_range_text(summary),
-            f"{summary.rows:,}",
+            f"{summary.row_count:,}",
             best,
             Text(plain(f"{table.format}{variants}")),
         )

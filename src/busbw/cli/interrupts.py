@@ -46,10 +46,10 @@ class _InterruptCheck:
 def checked_interrupts() -> Iterator[Callable[[], None]]:
     """Yields a function that raises an interrupt if a signal has arrived.
 
-    The function raises KeyboardInterrupt for SIGINT, and TerminatedError for SIGTERM. For SIGHUP it raises
-    TerminatedError unless SIGHUP is ignored. An interrupt after the last call of the function is raised at the end of
-    the block, unless the block ends with an exception. The function does nothing in other threads, because Python runs
-    signal handlers only in the main thread.
+    The function raises KeyboardInterrupt for SIGINT, and TerminatedError for SIGTERM and SIGHUP. An ignored SIGHUP
+    stays ignored. If a signal arrives after the last call of the function, the interrupt is raised at the end of the
+    block. If the block ends with an exception, only that exception is raised. The function does nothing in other
+    threads, because Python runs signal handlers only in the main thread.
     """
     check = _InterruptCheck()
     if threading.current_thread() is not threading.main_thread():

@@ -4,7 +4,7 @@ from busbw import engine
 from busbw.errors import UsageError
 
 ONE_NODE_REMEDY = "start it once, on one node (srun -n 1)"
-"""Next step for commands that tune one machine."""
+"""Next step for commands that use one machine."""
 
 
 def refuse_launched_process(command: str, remedy: str) -> None:

@@ -20,7 +20,7 @@ class LazyGroup(click.Group):
 
     Args:
         package: Package of the modules.
-        sections: For each heading of the help its commands, with one line each.
+        sections: Line of each command in the help, by heading and by name of the command.
         renamed: Old names of commands, accepted for one release, and their new names.
         attributes: Further arguments of `click.Group`.
     """

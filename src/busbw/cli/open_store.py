@@ -42,6 +42,9 @@ def print_index_problems(index: Index) -> None:
 
 
 def time_text(time_s: float, source: str = "log") -> str:
-    """Formats a time (seconds since 1970) in UTC, to the minute. Marks the time of a file if the log states none."""
+    """Formats a time in seconds since 1970 as UTC, to the minute.
+
+    `source` is "log" if the log states the time. Otherwise it is the time of the log's file, and the text says so.
+    """
     mark = "" if source == "log" else " (file)"
     return f"{datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M}{mark}"

@@ -29,9 +29,9 @@ _MIN_BYTES = 2**20
 @click.command(
     context_settings={"ignore_unknown_options": True},
     epilog="Start it once, before a launcher: busbw record -- torchrun train.py. If the launcher does not pass on the "
-    "environment, give it the variables that --env prints. All processes need the same directory or one of their own "
-    "with the same name; collect the files in one. NCCL 2.23 or later is recorded. BUSBW_TRACE_NETWORK=on also counts "
-    "the transfers of the network proxy.",
+    "environment, give it the variables that --env prints. Use a directory that all nodes share. Without a shared file "
+    "system, each node writes to its own directory with this name; then copy all files into one. Recording needs NCCL "
+    "2.23 or later. BUSBW_TRACE_NETWORK=on also counts the transfers of the network proxy.",
 )
 @click.option(
     "-o",
@@ -55,8 +55,9 @@ def record(
     directory: Path | None, device_times: str, max_bytes: int | None, prints_variables: bool, command: tuple[str, ...]
 ) -> int:
     """Runs COMMAND and records its collectives with NCCL's profiler interface. Returns the exit code of COMMAND."""
-    has_command = bool(command)
-    if has_command == prints_variables:
+    has_both = bool(command) and prints_variables
+    has_neither = not command and not prints_variables
+    if has_both or has_neither:
         raise UsageError("record takes either a command or --env", remedy="type -- COMMAND after the options")
     if max_bytes is not None and max_bytes < _MIN_BYTES:
         raise UsageError(f"--max-size {max_bytes} is below 1 MiB", remedy="set at least 1M")
@@ -103,13 +104,13 @@ def _make_directory(directory: Path) -> Path:
 
 
 def _run(command: tuple[str, ...], environment: dict[str, str]) -> int:
-    """Runs a command in the foreground and returns its exit code. Forwards the signals that this process receives."""
+    """Runs a command in the foreground and returns its exit code. Forwards SIGTERM and SIGHUP to the command."""
     process: subprocess.Popen[bytes] | None = None
     early_signals: list[int] = []
 
     def forward(number: int, _frame: object) -> None:
         if number == signal.SIGINT:
-            return  # a terminal sends it to the command too
+            return  # the terminal sends SIGINT to the command too
         if process is None:
             early_signals.append(number)
         else:
@@ -125,8 +126,8 @@ def _run(command: tuple[str, ...], environment: dict[str, str]) -> int:
         for number in early_signals:
             process.send_signal(number)
         code = process.wait()
-    was_signalled = code < 0  # minus the number of the signal
-    return SIGNALLED - code if was_signalled else code
+    signal_number = -code  # Popen returns -9 if SIGKILL ended the command
+    return SIGNALLED + signal_number if signal_number > 0 else code
 
 
 def _summary(directory: Path) -> str:
@@ -142,7 +143,7 @@ def _summary(directory: Path) -> str:
         return (
             "Nothing was recorded. Possible reasons: the command did not create a communicator of NCCL, its NCCL is "
             "older than 2.23, or its launcher did not pass on the environment (busbw record --env).\n"
-            f"The directory {path} is empty."
+            f"The directory {path} has no trace."
         )
     recorded = f"{count_text(operation_count, 'operation')} of {count_text(len(files), 'process', 'processes')}"
     lost = f", {lost_count:,} lost (limit of the size or full disk)" if lost_count else ""

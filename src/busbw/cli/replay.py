@@ -37,7 +37,7 @@ from busbw.traces.redact import write_anonymous_trace
 from busbw.units import count_text, size_text
 
 _RECORDED_PASS = ("-w", "2", "-N", "1", "-c", "0")
-"""Additional flags of the pass that records. It is not the timed one, because recording takes time."""
+"""Flags of the recorded pass: 2 warmup iterations, 1 cycle, no check. Recording takes time: another pass is timed."""
 _MAX_ITERATIONS = 20
 """Iterations of a pass, as in other runs."""
 _MIN_ITERATIONS = 5
@@ -106,14 +106,14 @@ def replay(
     with checked_interrupts() as check_interrupt, open_destination(records_path, store, REPLAY) as destination:
         check_interrupt()
         program_file = destination.path.with_name(f"{destination.path.stem}-program.json")
-        arguments = (*objective.arguments(program_file, _no_flags), *_iteration_flags(objective))
+        arguments = (*objective.prepare_arguments(program_file, _no_flags), *_iteration_flags(objective))
         job = Job(objective.engine_program, arguments, records=destination.path)
-        code = local.submit(local.render(job), _SILENT) if as_json else local.submit(local.render(job))
+        engine_code = local.submit(local.render(job), _SILENT) if as_json else local.submit(local.render(job))
         check_interrupt()
-        code = verified_exit_code(code, record_kinds(destination.path), words)
-        exit_code = rank_lost_if_crashed(ExitStatus(code))
+        engine_code = verified_exit_code(engine_code, record_kinds(destination.path), words)
+        exit_code = rank_lost_if_crashed(ExitStatus(engine_code))
         destination.on_exit(exit_code)
-        if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
+        if engine_code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             return exit_code
         run = read(destination.path)
         replayed, problem = _record_calls(objective, (*arguments, *_recorded_pass(run)), trace_directory)
@@ -123,7 +123,7 @@ def replay(
         click.echo(json_object(result))
     else:
         print_replay(result)
-        click.echo(correctness_sentence(run, exit_code=code), err=True)
+        click.echo(correctness_sentence(run, exit_code=engine_code), err=True)
     print_record_path(destination.path)
     return exit_code
 
@@ -138,7 +138,7 @@ def _warn_of_long_replay(objective: Objective) -> None:
         click.echo(f"A step has {size} per rank, which takes minutes on the host; --shrink N divides it.", err=True)
 
 
-def _iterations(step_s: float) -> int:
+def _iteration_count(step_s: float) -> int:
     """Returns the number of iterations of a pass with steps of this time."""
     if step_s * _MAX_ITERATIONS <= _PASS_S:
         return _MAX_ITERATIONS
@@ -149,7 +149,7 @@ def _iteration_flags(objective: Objective) -> tuple[str, ...]:
     """Returns flags for fewer iterations, and says so, if steps are long and the user sets no number."""
     assert objective.replay is not None
     step_s = objective.replay.estimated_ns / 1e9
-    iterations = _iterations(step_s)
+    iterations = _iteration_count(step_s)
     if iterations == _MAX_ITERATIONS or "-n" in used_flags(objective.flags):
         return ()
     click.echo(f"A step takes about {step_s:.2g} s, so only {iterations} steps are timed (-n).", err=True)
@@ -157,8 +157,8 @@ def _iteration_flags(objective: Objective) -> tuple[str, ...]:
 
 
 def _recorded_pass(run: RunRecords) -> tuple[str, ...]:
-    """Returns the additional flags of the pass that records."""
-    return ("-n", str(_iterations((_step_us(run) or 0) / 1e6)), *_RECORDED_PASS)
+    """Returns the additional flags of the recorded pass. `run` is the timed pass."""
+    return ("-n", str(_iteration_count((_step_us(run) or 0) / 1e6)), *_RECORDED_PASS)
 
 
 def _step_us(run: RunRecords) -> float | None:
@@ -189,7 +189,7 @@ def _print_models(*, as_json: bool) -> int:
 def _record_calls(
     objective: Objective, arguments: Sequence[str], kept_directory: Path | None
 ) -> tuple[TraceAnalysis | None, str]:
-    """Runs the replay again while it is recorded. Returns its analysis, or None and the reason."""
+    """Runs the replay again and records it. Returns the analysis of the recording, or None and the problem."""
     with TemporaryDirectory() as temporary:
         directory = kept_directory or Path(temporary)
         if kept_directory:

@@ -106,14 +106,15 @@ def report(
         logs = list(map(_first_tables, whole_logs, have_wrong_data))
     if not any(log.has_rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
-    systems = _select_systems(logs, system_options)
+    systems_by_log = _select_systems(logs, system_options)
     reference_selection = select_reference(reference_name)
     if is_redacted:
-        inputs, reference_selection = _redact_inputs(logs, systems, reference_selection)
+        inputs, reference_selection = _redact_inputs(logs, systems_by_log, reference_selection)
         warnings = [f"{count_text(len(warnings), 'warning')} about files removed here."] if warnings else []
     else:
         inputs = [
-            ReportInput(log, log_systems, find_causes=_causes) for log, log_systems in zip(logs, systems, strict=True)
+            ReportInput(log, log_systems, find_causes=_causes)
+            for log, log_systems in zip(logs, systems_by_log, strict=True)
         ]
     inputs = [dataclasses.replace(report_input, sharp=sharp) for report_input in inputs]
     with activity("judging and drawing"):
@@ -163,7 +164,7 @@ def _write_page(page: Page, output: Path) -> int:
 def _first_tables(log: Log, has_wrong_data: bool) -> Log:
     """Returns the part of a long log that a page can show, with a warning if it is not the whole log.
 
-    `has_wrong_data` is that of the log.
+    `has_wrong_data` is true if the whole log has wrong data.
     """
     tables = tuple(replace(table, rows=table.rows[:_MAX_ROWS]) for table in log.tables[:_MAX_TABLES])
     row_count, shown_count = log.row_count, sum(len(table.rows) for table in tables)
@@ -183,7 +184,7 @@ def _first_tables(log: Log, has_wrong_data: bool) -> Log:
 def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:
     """Returns the system of each table of each log, as set by `--system`. None for auto: the devices decide.
 
-    A system for one table has priority over one for its log, and both over one for all logs.
+    A table has the system that is set for the table, else for its log, else for all logs.
     """
     selected: dict[tuple[int, int], System | None] = {}  # by numbers of log and table from 1; 0 means all
     for option_value in system_options:
@@ -223,7 +224,7 @@ def _parse_system_option(option_value: str, logs: Sequence[Log]) -> tuple[int, i
 
 
 def _redact_inputs(
-    logs: Sequence[Log], systems: Sequence[tuple[System | None, ...]], reference: ReferenceSelection | None
+    logs: Sequence[Log], systems_by_log: Sequence[tuple[System | None, ...]], reference: ReferenceSelection | None
 ) -> tuple[list[ReportInput], ReferenceSelection | None]:
     """Redacts logs and reference consistently: a name gets the same replacement in all of them."""
     reference_log = reference.log if reference else None
@@ -236,7 +237,7 @@ def _redact_inputs(
             tuple(with_expectation_fields(redacted_log, log).tables),
         )
         # The log of the reference follows all others.
-        for log, redacted_log, log_systems in zip(logs, redacted_logs[: len(logs)], systems, strict=True)
+        for log, redacted_log, log_systems in zip(logs, redacted_logs[: len(logs)], systems_by_log, strict=True)
     ]
     if reference is None or reference_log is None:
         return inputs, reference

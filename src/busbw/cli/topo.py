@@ -70,7 +70,7 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
 
 
 def _width() -> int:
-    """Returns the width of the terminal. Output to a file or a pipe is not cut unless COLUMNS is set."""
+    """Returns the width of the output. Output to a file or a pipe has a limited width only if COLUMNS is set."""
     has_width = sys.stdout.isatty() or os.environ.get("COLUMNS")
     return terminal_width() if has_width else MAX_WIDTH
 

@@ -101,7 +101,7 @@ def tune(
         new_folder(folder, f"{objective.name}-tune") as records_folder,
         live_line() as show_progress,
     ):
-        all_flags = objective.arguments(records_folder / PROGRAM_FILE, _default_flags)
+        all_flags = objective.prepare_arguments(records_folder / PROGRAM_FILE, _default_flags)
         measurement = Measurement(objective.engine_program, all_flags, records_folder, check_interrupt=check_interrupt)
         show_progress("checking the current settings")
         current_block = measurement.block(common_side, _CHECK_BLOCK, *CHECK_BLOCK_FLAGS)
@@ -207,19 +207,19 @@ def _result_fields(
 
 
 def _write_settings(
-    records_folder: Path, collective: str, tuning: TuningResult, sizes_bytes: Sequence[int], *, hosts: int, ranks: int
+    records_folder: Path, name: str, tuning: TuningResult, sizes_bytes: Sequence[int], *, hosts: int, ranks: int
 ) -> _SettingsFiles:
-    """Writes the files with the confirmed settings, if there are any."""
+    """Writes the files with the confirmed settings, if there are any. `name` is the collective, or "replay"."""
     files = _SettingsFiles()
     if tuning.adopted:
         files.environment = records_folder / ENVIRONMENT_FILE
         adopted = [confirmed for confirmed in tuning.confirmed if confirmed.decision == "adopted"]
         evidence = [f"{confirmed.candidate.text}{_changes_text(confirmed.comparison.changed)}" for confirmed in adopted]
-        comments = [f"busbw tune {collective}, {ranks} ranks", *evidence]
+        comments = [f"busbw tune {name}, {ranks} ranks", *evidence]
         files.environment.write_text(environment_file(tuning.adopted, comments))
         files.sentences.append(f"Environment: {files.environment}")
     if tuning.winners:
-        text, omitted = tuner_file(collective, tuning.winners, sizes_bytes, hosts=hosts, ranks=ranks)
+        text, omitted = tuner_file(name, tuning.winners, sizes_bytes, hosts=hosts, ranks=ranks)
         files.sentences += omitted
         if len(omitted) < len(tuning.winners):
             files.tuner = records_folder / TUNER_FILE

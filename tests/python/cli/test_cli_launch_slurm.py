@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fake_slurm import FakeSlurm
 
+from busbw.cli.launch import slurm_steps
 from busbw.cli.main import main
 
 ALL_REDUCE = ["--", "all_reduce", "-b", "8", "-e", "8"]
@@ -285,6 +286,23 @@ def test_without_slurm(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     assert list(here.iterdir()) == []
 
 
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_an_existing_output_folder_is_kept(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    here: Path,
+    tmp_path: Path,
+    detach: tuple[str, ...],
+) -> None:
+    FakeSlurm(tmp_path)
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    (here / "results").mkdir()
+    (here / "results" / "kept").touch()
+    error = said(capsys, "--output-folder", "results", *detach, "--program-path", "x", *ALL_REDUCE, code=3)
+    assert "set another --output-folder" in error
+    assert (here / "results" / "kept").exists()
+
+
 def test_a_dry_run_with_topology_order(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     text = dry(capsys, "--topology-order", "--nodes", "2")
     assert "NODES-BY-SWITCH stands for Slurm's list of nodes" in text
@@ -320,3 +338,13 @@ def test_a_job_does_not_go_on_after_a_step_without_a_record(
 def test_attach_without_a_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["launch", "attach", str(tmp_path / "nowhere")]) == 2
     assert "is not the folder of a Slurm job" in capsys.readouterr().err
+
+
+def test_an_interrupt_before_the_submission(
+    monkeypatch: pytest.MonkeyPatch, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(slurm_steps, "execute_plan", interrupted)
+    said(capsys, "--program-path", "x", *ALL_REDUCE, code=130)

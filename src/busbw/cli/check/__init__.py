@@ -56,13 +56,13 @@ class _JudgedLogs:
         self._keeps_all = keeps_all
         self.summary = VerdictSummary()
         self.stored = StoredSequence(JudgedConfiguration)
-        """All verdicts, in a file because a long log has too many for memory. Empty unless each verdict is shown."""
+        """All verdicts if each is shown, otherwise empty. They are in a file: a long log has too many for memory."""
         self.notes: dict[str, list[str]] = {}
         """Notes on each log, by its source."""
         self.without_verdict: list[str] = []
         """Sources of the logs without a verdict."""
         self.suspects: set[str] = set()
-        """Sources of the logs that are not all GOOD."""
+        """Sources of the logs with a verdict other than GOOD, or without a verdict."""
 
     def add(self, log: Log, configurations: Iterable[JudgedConfiguration]) -> None:
         """Adds the verdicts on a log."""
@@ -150,8 +150,9 @@ def check(
     grade = worst([*summary.grades, *missing_grades])
     if skipped and grade == "UNSURE":
         notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
-    # The name of a folder or a run is not the source of a log. Its logs are unknown here, so they may be suspects.
-    to_explain = [name for name in names if name in judged.suspects or name not in judged.notes]
+    # A name that is not a source stands for a folder or a run. Any of its logs may be a suspect.
+    sources = judged.notes.keys()
+    to_explain = [name for name in names if name in judged.suspects or name not in sources]
     causes = _causes(to_explain) if grade != "GOOD" else {}
     all_in_order = in_order(judged.stored, worst_first=has_several_logs)  # the verdicts of one log stay in its order
     if as_json:
@@ -176,7 +177,7 @@ def _print_causes(
 ) -> None:
     if not causes:
         return
-    from busbw.cli.outcome.possible_causes import cause_sentences  # slow, and without use for most logs
+    from busbw.cli.outcome.possible_causes import cause_sentences  # slow import, which most logs do not need
 
     for name, findings in causes.items():
         sentences = cause_sentences(findings, f"busbw doctor --log {shlex.quote(name)}")
@@ -186,7 +187,7 @@ def _print_causes(
 
 def _causes(names: Sequence[str]) -> "dict[str, tuple[ReportedFinding, ...]]":
     """Returns the findings by name, from the messages of NCCL. Only names of files with such messages have findings."""
-    from busbw.cli.outcome.possible_causes import causes_in_log  # slow, and without use for a good log
+    from busbw.cli.outcome.possible_causes import causes_in_log  # slow import, which a good log does not need
 
     causes = {name: causes_in_log(Path(name)) for name in names}
     return {name: findings for name, findings in causes.items() if findings}
@@ -199,7 +200,7 @@ def _print_verdicts(
     if summary.count > 1:
         for line in summary.lines(has_several_logs=has_several_logs):
             console.print(line)
-        # Usually one verdict is shown in full. The late ranks of all of them are named.
+        # Usually only one verdict is shown in full, but the late ranks of every verdict are named.
         _print_sentences(console, "late rank", summary.late_rank_texts(has_several_logs=has_several_logs))
     for configuration in detailed:
         if summary.count > 1:

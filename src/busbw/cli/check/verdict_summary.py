@@ -21,7 +21,7 @@ GRADE_STYLES: dict[Grade, str] = {
 GRADE_WIDTH = 7
 """Width of the column of grades."""
 MAX_LINES = 100
-"""Maximum number of verdicts that are listed with their titles. More verdicts are listed as at most so many groups."""
+"""Maximum number of listed verdicts. If there are more, groups of verdicts are listed, at most this number."""
 _MAX_TABLES = 4
 """Maximum number of tables that a line names."""
 _MIN_EQUAL_REASONS = 10
@@ -110,11 +110,11 @@ class VerdictSummary:
             yield from _lines_with_one_reason(list(adjacent), has_several_logs=has_several_logs)
 
     def _group_lines(self, counts: Mapping[Grade, int], *, has_several_logs: bool) -> Iterator[Text]:
-        """Yields the lines of the groups, and a line with the counts of the verdicts that no group has."""
+        """Yields a line for each group, and a line with the counts of the verdicts that are in no shown group."""
         groups = [group for grade in GRADES for group in self._groups[grade].values()][:MAX_LINES]
         for group in groups:
             title = title_of(group.first, has_several_logs=has_several_logs)
-            yield _line(group.first, f"{title}{_tables_text(group)}" if group.count > 1 else title)
+            yield _make_line(group.first, f"{title}{_tables_text(group)}" if group.count > 1 else title)
         shown: Counter[Grade] = Counter()
         for group in groups:
             shown[group.first.grade] += group.count
@@ -135,7 +135,7 @@ class VerdictSummary:
 
 
 def in_order(judged: Sequence[JudgedConfiguration], *, worst_first: bool) -> Iterator[JudgedConfiguration]:
-    """Yields the verdicts sorted by grade if `worst_first`, otherwise in their order."""
+    """Yields the verdicts by grade, the worst first, or in the order of `judged`."""
     if not worst_first:
         yield from judged
         return
@@ -168,23 +168,23 @@ def _reason_key(configuration: JudgedConfiguration) -> tuple[object, ...]:
     return configuration.log, configuration.grade, configuration.verdict.reasons[:1]
 
 
-def _lines_with_one_reason(same: Sequence[JudgedConfiguration], *, has_several_logs: bool) -> Iterator[Text]:
+def _lines_with_one_reason(judged: Sequence[JudgedConfiguration], *, has_several_logs: bool) -> Iterator[Text]:
     """Yields a line for each verdict, or for many verdicts one line with all titles and the common reason.
 
     All verdicts have the same log, grade and first reason.
     """
-    first = same[0]
-    if first.verdict.reasons and len(same) >= _MIN_EQUAL_REASONS:
-        other_titles = dict.fromkeys(configuration.verdict.title for configuration in same)
+    first = judged[0]
+    if first.verdict.reasons and len(judged) >= _MIN_EQUAL_REASONS:
+        other_titles = dict.fromkeys(configuration.verdict.title for configuration in judged)
         other_titles.pop(first.verdict.title)
         titles = "; ".join([title_of(first, has_several_logs=has_several_logs), *other_titles])
-        yield _line(first, f"{len(same)} verdicts ({titles})")
+        yield _make_line(first, f"{len(judged)} verdicts ({titles})")
         return
-    for configuration in same:
-        yield _line(configuration, title_of(configuration, has_several_logs=has_several_logs))
+    for configuration in judged:
+        yield _make_line(configuration, title_of(configuration, has_several_logs=has_several_logs))
 
 
-def _line(configuration: JudgedConfiguration, title: str) -> Text:
+def _make_line(configuration: JudgedConfiguration, title: str) -> Text:
     """Makes a line with the grade, the title and the first reason, wrapped to the terminal width."""
     verdict = configuration.verdict
     line = Text(f"{verdict.grade:<{GRADE_WIDTH}}", style=GRADE_STYLES[verdict.grade])

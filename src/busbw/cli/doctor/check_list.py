@@ -15,7 +15,7 @@ _FIELDS = ("area", "reads", "rule", "source", "cost", "fix", "needs_root")
 
 def check_list_object(checks: Sequence[Check[Any]]) -> dict[str, object]:
     """Returns the object of `--json`."""
-    return {"format": FORMAT, "checks": [_check_object(each) for each in checks]}
+    return {"format": FORMAT, "checks": [_check_object(check) for check in checks]}
 
 
 def _check_object(check: Check[Any]) -> dict[str, object]:

@@ -53,8 +53,8 @@ def _passed_case(name: str) -> Element:
 
 
 def _finding_text(finding: ReportedFinding) -> str:
-    evidence = [f"{each.source}: {each.value}" for each in finding.evidence]
-    return "\n".join([finding.problem, *evidence, f"fix: {finding.fix}", f"source: {finding.source}"])
+    evidence_lines = [f"{evidence.source}: {evidence.value}" for evidence in finding.evidence]
+    return "\n".join([finding.problem, *evidence_lines, f"fix: {finding.fix}", f"source: {finding.source}"])
 
 
 def prometheus_text(result: Result, end_s: float) -> bytes:

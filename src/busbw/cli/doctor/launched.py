@@ -65,7 +65,7 @@ class DoctorGroup(LazyGroup):
 
 
 def _engine_words(words: Words) -> tuple[str, ...]:
-    """Returns the command line of the engine. `words` has the words of each option that the user set."""
+    """Returns the first arguments of the engine. `words` has the words of each option that the user set."""
     capture = ["--with-capture"] if words["capture"] else []
     node_command = ["busbw", "doctor", "--node-record", *capture, *_words_of_options(words, _NODE_OPTIONS)]
     result_command = ["busbw", "doctor", "--merge", *capture, *_words_of_options(words, _RESULT_OPTIONS | {ALSO_JSON})]

@@ -45,8 +45,8 @@ _ANYTHING_BAD = Condition(severities=frozenset(("broken", "slow")))
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options `--check`, `--ignore` and `--fail-on`: parameters `only`, `ignored` and `fail_on`."""
-    takes_names: dict[str, Any] = {"multiple": True, "metavar": "NAME,...", "callback": _parse}
-    takes_conditions = takes_names | {"metavar": "WHAT,...", "callback": partial(_parse, conditions=SEVERITIES)}
+    takes_names: dict[str, Any] = {"multiple": True, "metavar": "NAME,...", "callback": _parse_words}
+    takes_conditions = takes_names | {"metavar": "WHAT,...", "callback": partial(_parse_words, takes_conditions=True)}
     condition_help = "Exit with 1 or 5 only for these: NAME, broken, slow, risk, cost:10%; repeatable."
     for option in (
         click.option("--fail-on", "fail_on", help=condition_help, **takes_conditions),
@@ -63,8 +63,8 @@ def select(only: Sequence[str], ignored: Sequence[str], areas: Collection[Area])
     Raises:
         UsageError: No check is selected.
     """
-    permitted = [each for each in all_checks() if each.area in areas and each.name not in ignored]
-    selected = tuple(each for each in permitted if not only or each.name in only)
+    permitted = [check for check in all_checks() if check.area in areas and check.name not in ignored]
+    selected = tuple(check for check in permitted if not only or check.name in only)
     if not selected:
         raise UsageError("no check is left", remedy="select other ones; `busbw doctor --list` shows them")
     return selected
@@ -75,28 +75,30 @@ def condition_of(words: Sequence[str]) -> Condition | None:
     if not words:
         return None
     costs = [Fraction().convert(word.removeprefix(_COST), None, None) for word in words if word.startswith(_COST)]
-    others = frozenset(word for word in words if not word.startswith(_COST))
+    names_and_severities = frozenset(word for word in words if not word.startswith(_COST))
     return Condition(
-        names=others.difference(SEVERITIES),
-        severities=others.intersection(SEVERITIES),
+        names=names_and_severities.difference(SEVERITIES),
+        severities=names_and_severities.intersection(SEVERITIES),
         min_cost=min(costs, default=None),
     )
 
 
-def _parse(
-    context: click.Context, option: click.Parameter, texts: tuple[str, ...], *, conditions: Sequence[str] = ()
+def _parse_words(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...], *, takes_conditions: bool = False
 ) -> tuple[str, ...]:
-    """Returns the words of all texts. A word is the name of a check or one of `conditions`.
+    """Returns the words of all values of an option: ("a,b", "c") gives ("a", "b", "c").
 
-    If there are conditions, a word may also be a cost.
+    A word is the name of a check. With `takes_conditions`, it may also be a severity or a cost.
 
     Raises:
-        UsageError: There is another word.
+        UsageError: A word is invalid.
     """
     words = tuple(filter(None, map(str.strip, ",".join(texts).split(","))))
-    names = [*(check.name for check in all_checks()), *conditions]
+    names = [check.name for check in all_checks()]
+    if takes_conditions:
+        names += SEVERITIES
     for word in words:
-        if conditions and word.startswith(_COST):
+        if takes_conditions and word.startswith(_COST):
             Fraction().convert(word.removeprefix(_COST), option, context)
         elif word not in names:
             remedy = f"{suggestion(word, names)}`busbw doctor --list` shows the checks"
@@ -105,19 +107,19 @@ def _parse(
 
 
 def exit_code_of(result: Result, condition: Condition | None = None) -> int:
-    """Returns 1 if something is broken, 5 if something is slow, 3 if a check could not decide, otherwise 0.
+    """Returns 1 if something is broken, 5 if something is slow, 3 if a required check could not decide, otherwise 0.
 
     Args:
         result: Result of an examination.
-        condition: Findings that count, instead of all that are broken or slow.
+        condition: Findings that count, instead of all that are broken or slow. If it has only names of checks, only
+            these checks are required. Otherwise the checks that need no root are required too.
     """
     condition = condition or _ANYTHING_BAD
     severities = {finding.severity for finding in result.findings if condition.matches(finding)}
     if severities:
         return 1 if "broken" in severities else ExitCode.SLOWER_THAN_DEMANDED
-    # Users other than root cannot run all checks.
-    without_root = {check.name for check in all_checks() if not check.needs_root}
-    required = condition.names if condition.has_names_only else without_root | condition.names
-    required |= {ALL_CHECKS}  # a node without a record, or a log without messages
+    required = {*condition.names, ALL_CHECKS}  # ALL_CHECKS: a node without a record, or a log without messages
+    if not condition.has_names_only:
+        required |= {check.name for check in all_checks() if not check.needs_root}
     is_undecided = any(missing.check in required for missing in result.could_not_check)
     return ExitCode.ENVIRONMENT if is_undecided else ExitCode.GOOD

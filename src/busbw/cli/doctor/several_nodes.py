@@ -19,6 +19,8 @@ from busbw.doctor.open_machine import open_machine, redacted_archive
 from busbw.errors import BusbwError, UsageError
 from busbw.units import plain
 
+_MAX_SHOWN_CHARACTERS = 80
+"""Maximum length of an unexpected output in a message."""
 _MAX_CAPTURE_BYTES = 640 << 10
 """Maximum length of a capture. The engine accepts 1 MiB from a node, and base64 adds a third."""
 
@@ -28,6 +30,7 @@ class _NodeOutput(Struct, frozen=True):
 
     node: str
     problem: str
+    """Reason why the command on the node failed. Empty if it succeeded."""
     output: str
 
 
@@ -66,13 +69,13 @@ def _record_of(output: _NodeOutput) -> NodeRecord:
         try:
             return msgspec.json.decode(output.output, type=NodeRecord)
         except (msgspec.DecodeError, RecursionError):
-            first_line = plain(output.output.partition("\n")[0])[:80]
+            first_line = plain(output.output.partition("\n")[0])[:_MAX_SHOWN_CHARACTERS]
             problem = f'the command printed no record of this version of busbw but "{first_line}"'
     return NodeRecord(node=plain(output.node), problem=problem)
 
 
 def print_captures(records: Sequence[NodeRecord]) -> None:
-    """Prints a line for `write_capture` for each capture. Names the nodes without one because it was too long."""
+    """Prints a line for `write_capture` for each capture. Names on stderr the nodes with a too long capture."""
     for record in records:
         if record.capture:
             click.echo(msgspec.json.encode(_NodeCapture(record.node, record.capture)))

@@ -17,7 +17,7 @@ from busbw.doctor.model.check import SEVERITIES
 from busbw.doctor.result import ALL_CHECKS, Missing, ReportedFinding, Result
 from busbw.units import count_text, names_text, number_text
 
-_Part = TypeVar("_Part", ReportedFinding, Missing)
+_Entry = TypeVar("_Entry", ReportedFinding, Missing)
 _VARIABLE_PREFIX = "env-"
 """Beginning of the names of checks of variables."""
 _Labeled: TypeAlias = tuple[ReportedFinding, str]
@@ -51,7 +51,7 @@ def _undecided_lines(result: Result) -> Iterator[Text]:
     """Yields one line for the checks that lack the same value on the same nodes."""
     by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_nodes_and_reason)
     for (nodes, reason), missing in groupby(by_reason, key=_nodes_and_reason):
-        names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
+        names = ", ".join(entry.check for entry, _ in missing if entry.check != ALL_CHECKS)
         yield from wrap_text("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
 
 
@@ -60,17 +60,20 @@ def _nodes_and_reason(labeled: tuple[Missing, str]) -> tuple[str, str]:
     return nodes, missing.missing
 
 
-def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_Part, str]]:
-    """Merges the parts that differ only in node and evidence: yields the first of them, and a label of their nodes."""
-    groups: dict[bytes, list[_Part]] = {}
-    for part in parts:
-        fields = msgspec.to_builtins(part)
+def _grouped_by_node(entries: Sequence[_Entry], result: Result) -> Iterator[tuple[_Entry, str]]:
+    """Merges entries that differ only in node and evidence. Yields the first of them, and a label that names the nodes.
+
+    The label is empty if one machine was examined, or if the text of the entry names its node.
+    """
+    groups: dict[bytes, list[_Entry]] = {}
+    for entry in entries:
+        fields = msgspec.to_builtins(entry)
         common = {name: value for name, value in fields.items() if name not in {"node", "evidence"}}
-        groups.setdefault(msgspec.json.encode(common), []).append(part)
+        groups.setdefault(msgspec.json.encode(common), []).append(entry)
     names_of_differences = {check.name for check in checks_of("nodes")}
     node_count = len(result.nodes) if result.nodes is not UNSET else 1
     for group in groups.values():
-        nodes = [part.node for part in group if isinstance(part.node, str)]
+        nodes = [entry.node for entry in group if isinstance(entry.node, str)]
         is_on_all_nodes = len(nodes) == node_count
         if is_on_all_nodes and node_count > 1:
             yield group[0], f"on all {node_count} nodes: "
@@ -79,7 +82,7 @@ def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_
         elif nodes and group[0].check not in names_of_differences:
             yield group[0], f"{nodes[0]}: "
         else:
-            yield group[0], ""  # the text of a difference names its node
+            yield group[0], ""
 
 
 def _names_text(names: Sequence[str]) -> str:
@@ -103,7 +106,7 @@ def _counts_text(result: Result) -> str:
     severities = [finding.severity for finding in result.findings]
     findings = count_text(len(severities), "finding")
     if severities:
-        findings += ": " + ", ".join(f"{severities.count(each)} {each}" for each in SEVERITIES if each in severities)
+        findings += ": " + ", ".join(f"{severities.count(name)} {name}" for name in SEVERITIES if name in severities)
     undecided_count = len({missing.check for missing in result.could_not_check})
     others = f"{len(result.passed)} passed, {len(result.not_applicable)} not applicable"
     return f"{findings}; {others}, {undecided_count} could not check"
@@ -127,15 +130,15 @@ def _finding_lines(labeled: Sequence[_Labeled]) -> Iterator[Text]:
         title, name = " " * _TITLE_WIDTH, ""  # only the first problem has both
         if others:
             yield from wrap_text(title, f"the same: {', '.join(map(_part_text, others))}")
-    for each in first.evidence:
-        yield from wrap_text("  evidence  ", f"{each.source}: {each.value}")
+    for evidence in first.evidence:
+        yield from wrap_text("  evidence  ", f"{evidence.source}: {evidence.value}")
     yield from wrap_text("  cost      ", _cost_text(first))
     yield from wrap_text("  fix       ", first.fix)
     yield from wrap_text("  source    ", first.source)
 
 
 def _without_part(text: str, finding: ReportedFinding) -> str:
-    """Returns a problem or a fix without the name of the part, and without the index of a GPU in a command."""
+    """Returns a problem or a fix without the part: "GPU3 throttles" becomes " throttles", and "-i 3" becomes "-i"."""
     if not isinstance(finding.subject, str):
         return text
     return text.replace(finding.subject, "").replace(f"-i {finding.subject.removeprefix('GPU')}", "-i")

@@ -1,4 +1,4 @@
-"""Wraps lines at the width of the terminal, or at COLUMNS if it is set. Other output has whole lines, for searches."""
+"""Wraps lines for a terminal, or if COLUMNS is set. Otherwise lines stay whole, so that searches find them."""
 
 import os
 import sys

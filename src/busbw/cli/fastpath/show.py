@@ -87,10 +87,10 @@ def show(table_name: str | None, *, as_json: bool) -> int:
 def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
     """Yields a line for each variable that sets a mode or a method, and for an invalid scratch memory.
 
-    An empty variable counts as unset.
+    Example: "BUSBW_FASTPATH_ALL_REDUCE=off: the table is not used for all_reduce". An empty variable counts as unset.
     """
-    variables = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
-    names = (_MODE_VARIABLE, *variables.values(), METHOD_VARIABLE, _MEMORY_VARIABLE)
+    variable_by_collective = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
+    names = (_MODE_VARIABLE, *variable_by_collective.values(), METHOD_VARIABLE, _MEMORY_VARIABLE)
     settings = {name: environment[name] for name in names if environment.get(name)}
     valid = {name: value for name, value in settings.items() if _is_valid(name, value)}
     invalid = {name: value for name, value in settings.items() if name not in valid}
@@ -102,19 +102,19 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
             yield f"{name}={value}: the table is not used, because this value is invalid and switches the fast path off"
         return
     common_mode = settings.get(_MODE_VARIABLE, "on")
-    mode_by_collective = {collective: settings.get(variable, common_mode) for collective, variable in variables.items()}
-    enabled = [collective for collective, mode in mode_by_collective.items() if mode != "off"]
-    # A method replaces the table for every collective, so modes then say nothing about the table.
+    modes = {name: settings.get(variable, common_mode) for name, variable in variable_by_collective.items()}
+    enabled = [collective for collective, mode in modes.items() if mode != "off"]
+    # If a method is set, no collective uses the table, so a mode then only switches the fast path.
     off_text = "the fast path is off" if METHOD_VARIABLE in settings else "the table is not used"
     if common_mode == "off":
         exception = f" except for {', '.join(enabled)}" if enabled else ", every call is delegated to NCCL"
         yield f"{_MODE_VARIABLE}=off: {off_text}{exception}"
     elif _MODE_VARIABLE in settings:
         yield f"{_MODE_VARIABLE}={common_mode}"
-    for collective, mode in mode_by_collective.items():
-        if variables[collective] in settings:
+    for collective, variable in variable_by_collective.items():
+        if mode := settings.get(variable):
             effect = f": {off_text} for {collective}" if mode == "off" else ""
-            yield f"{variables[collective]}={mode}{effect}"
+            yield f"{variable}={mode}{effect}"
     if config := settings.get(METHOD_VARIABLE):
         yield f"{METHOD_VARIABLE}={config}: {_method_effect(config.partition(',')[0], enabled)}"
 
@@ -128,7 +128,10 @@ def _is_valid(variable: str, value: str) -> bool:
 
 
 def _method_effect(method: str, enabled: Sequence[str]) -> str:
-    """Returns the effect of a method for every size, if the fast path is on for the enabled collectives."""
+    """Returns the effect of METHOD_VARIABLE, which sets one method for every size.
+
+    `enabled` has the collectives for which the fast path is on.
+    """
     if not enabled:
         return "without effect, because the fast path is off"
     by_collective = METHODS_IN_WINDOWS if method == DIRECT else METHODS

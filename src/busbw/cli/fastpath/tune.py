@@ -130,11 +130,11 @@ def tune(
         )
     require_writable(output)
     run_folder, is_resumed = open_folder(folder, settings_bytes(targets, names))
-    with locked_folder(run_folder), _show_progress() as print_progress, checked_interrupts() as check:
+    with locked_folder(run_folder), _show_progress() as print_progress, checked_interrupts() as check_interrupt:
         if is_resumed:
             click.echo(f"Resuming the tuning in {run_folder}", err=True)
         try:
-            results = _tune_collectives(names, targets, run_folder, print_progress, check)
+            results = _tune_collectives(names, targets, run_folder, print_progress, check_interrupt)
         except BlockEndedError as error:
             if not error.was_interrupted:
                 raise
@@ -286,7 +286,7 @@ def _table_ranges(name: str, target: TuningTarget, decisions: Sequence[Decision]
 def _provenance_comments(header: HeaderRecord, targets: Sequence[TuningTarget], results: _TuningResults) -> list[str]:
     """Returns comments about the origin of the table: machine, libraries, time and results.
 
-    `header` is that of a record with the most ranks.
+    `header` is from a record of the target with the most ranks.
     """
     rank = header.ranks[0]
     driver = header.machine.get("driver")

@@ -1,7 +1,7 @@
 """Compares the rates of flows with `expect`, and computes the cost of a finding.
 
 A comparison with peers finds nothing if all parts are equally slow. So the typical rate of the flows is also compared
-with the rate that `expect` predicts.
+with the rate that `expect` predicts. A hub is a GPU with flows to several other GPUs, or from them, at the same time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _MIN_SHARE_OF_EXPECTED = 0.7
 _MIN_SIZE_BYTES = 1 << 24
 """Minimum size of a flow that reaches the rate of its links. The time of a smaller flow is mostly latency."""
 _MIN_PROBABILITY = 0.5
-"""Minimum probability that the search finds a slow part of a kind, so that this kind counts as compared."""
+"""A kind of part counts as compared with peers if the search finds a slow part with at least this probability."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ def doubts_of_all_flows(search: Search, system: System | None, power: Sequence[K
     Returns one entry if nothing was compared, neither with peers nor with an expected rate.
     """
     comparisons = [] if system is None else list(_rate_comparisons(search, system))
-    is_compared_with_peers = any(one.found >= _MIN_PROBABILITY for one in power)
+    is_compared_with_peers = any(kind.found >= _MIN_PROBABILITY for kind in power)
     if not comparisons and not is_compared_with_peers:
         says = "Too few parts to compare them with their peers. Measure more of them, or name the system (--system)."
         return [UndecidedParts(between=(), slowdown=None, says=says)]
@@ -125,7 +125,7 @@ def _expected_fabric_gbps(search: Search, system: System) -> float | None:
 
 def _pair_bytes(search: Search) -> int:
     """Returns the smallest size of a flow in the rounds without hubs. Flows of hubs are smaller on purpose."""
-    return min(one.size_bytes for one in search.rounds if not one.load.has_hubs)
+    return min(measured.size_bytes for measured in search.rounds if not measured.load.has_hubs)
 
 
 def cost_sentence(finding: Finding, cluster: Cluster, system: System | None) -> str:

@@ -56,7 +56,7 @@ def _case(name: str, slow: list[str], undecided: list[str]) -> Element:
 
 def prometheus_text(summary: FindSummary, end_s: float) -> bytes:
     """Returns the samples of a search that ended at `end_s`, in seconds since 1970. An unknown figure has no sample."""
-    slowdowns = {_labels(one): math.inf if one.dead else one.slowdown for one in summary.findings}
+    slowdowns = {_labels(finding): math.inf if finding.dead else finding.slowdown for finding in summary.findings}
     metrics: dict[str, tuple[str, dict[Labels, float | None]]] = {
         "slowdown": ("Time of a slow part relative to its peers, infinite if it transfers nothing.", slowdowns),
         "undecided": ("Groups of parts that could not be told apart.", {(): len(summary.undecided)}),

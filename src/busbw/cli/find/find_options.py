@@ -1,4 +1,4 @@
-"""Values of the options of `busbw find`, and which of them exclude each other."""
+"""Values of the options of `busbw find`, and a check for options that exclude each other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ class FindOptions:
     program: str | None
     logs: tuple[str, ...]
     descriptors: str | None
-    """Two descriptors, for answers and for requests, that lead to the measuring program that started this process."""
+    """Descriptors for answers and for requests, such as "3,4". The measuring program that started this process has the
+    other ends."""
     also_json: bool
     """True to print the JSON object after the text, for the launcher of the job."""
     backend: str | None
@@ -58,7 +59,7 @@ class FindOptions:
         """Refuses several sources of flows, and options that have no effect on the source.
 
         Raises:
-            UsageError: There is such an option.
+            UsageError: Options contradict each other.
         """
         sources = {"--simulate": self.shape, "--measure-with": self.program, "--logs": self.logs}
         stated_sources = [name for name, value in sources.items() if value]

@@ -13,7 +13,7 @@ from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.search_destination import keep_flows
 from busbw.cli.find.sources import open_measurer
 from busbw.cli.find.summary import SearchSummary, print_plain, result_exit_code, summarize, summary_lines
-from busbw.cli.find.topology_option import complete_cluster
+from busbw.cli.find.topology_option import add_leaf_switches
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.export_options import write_exports
 from busbw.cli.options.system_option import find_system
@@ -47,7 +47,7 @@ def search_flows(options: FindOptions) -> int:
     with checked_interrupts() as check_interrupt, ExitStack() as record_context:
         with open_measurer(options, check_interrupt) as measurer:
             if options.topology is not None:
-                complete_cluster(measurer, attachments, options.topology)
+                add_leaf_switches(measurer, attachments, options.topology)
             search = Search(
                 measurer=measurer,
                 seed=options.seed,

@@ -68,7 +68,7 @@ def _are_equal(first_us: float, second_us: float) -> bool:
 
 def _max_rounding_us(time_us: float) -> float:
     """Returns the maximum rounding error of a time in a table, which has at least three digits or two decimals."""
-    third_digit_us = 10.0 ** (floor(log10(time_us)) - 2)
+    third_digit_us = 10.0 ** (floor(log10(time_us)) - 2)  # 10 for 1234 us, 0.1 for 12.34 us
     last_digit_us = max(third_digit_us, 0.01)
     return last_digit_us / 2 + 1e-9 * time_us  # the second term allows for floating-point errors
 

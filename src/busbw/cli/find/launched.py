@@ -41,14 +41,14 @@ class SearchGroup(LazyGroup):
             fixed_values=_FIXED_VALUES,
             make_engine_words=_engine_words,
         )
-        sources = {each.opts[0] for each in self.params if each.name in _SOURCE_OPTIONS}
+        sources = {option.opts[0] for option in self.params if option.name in _SOURCE_OPTIONS}
 
         def check_words(_context: click.Context, _words: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
             for word in words:
                 if word.partition("=")[0] in sources:
                     raise UsageError(f"{word} is no option of find {name}", remedy="remove it, or the launcher")
-            options = [option for each in command.params for option in each.opts if option.startswith("--")]
-            reject_near_miss_options(words, options)
+            long_options = [name for option in command.params for name in option.opts if name.startswith("--")]
+            reject_near_miss_options(words, long_options)
             return words
 
         command.params.append(
@@ -65,5 +65,6 @@ class SearchGroup(LazyGroup):
 
 
 def _engine_words(words: Words) -> tuple[str, ...]:
+    """Returns the first arguments of the engine. `words` has the words of each option that the user set."""
     search = ["busbw", "find", *chain.from_iterable(words.values())]
     return FLOWS, "--search", shlex.join(search)

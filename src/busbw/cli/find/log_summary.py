@@ -80,7 +80,7 @@ def summarize_logs(names: Sequence[str]) -> LogSummary:
     with activity("comparing runs"):
         search = find_slow_nodes(runs)
     return LogSummary(
-        findings=sorted(search.findings, key=lambda one: -(one.slowdown or 0)),
+        findings=sorted(search.findings, key=lambda finding: -(finding.slowdown or 0)),
         undecided=search.undecided,
         healthy=not search.findings and not search.undecided,
         power=[run_power(runs, search.compared)],

@@ -21,7 +21,7 @@ from busbw.records import SCHEMA_VERSION
 from busbw.search_records import SearchEndRecord, SearchLine, SearchRecord
 
 OnEnd = Callable[[SearchSummary, int, BusbwError | None], None]
-"""Receives the result, the exit code, and the error that ended the search early, if there was one."""
+"""Receives the result, the exit code, and the error that ended the search early (None: no error)."""
 _Destination = tuple[Callable[[Sequence[SearchLine]], None], Callable[[int], None]]
 """Two functions: the first writes lines to a record, the second ends the run of the record with its exit code."""
 

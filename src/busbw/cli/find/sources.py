@@ -28,7 +28,7 @@ def open_measurer(options: FindOptions, check_interrupt: Callable[[], None]) -> 
     if options.shape is not None:
         return nullcontext(_simulated_measurer(options, options.shape))
     if options.descriptors is not None:
-        # --connected ANSWERS,REQUESTS: this process reads answers from the first and writes requests to the second.
+        # This process reads answers from the first descriptor, and writes requests to the second.
         answers, requests = map(int, options.descriptors.split(","))
         # No limit for an answer: the job has its own limits, also for its start.
         return MeasuringProgram(ProgramPipes(requests, answers), math.inf, check_interrupt)

@@ -21,11 +21,11 @@ from busbw.units import count_text, plain
 SCHEMA = "busbw-find-1"
 _INDENT = "    "
 _MIN_CHANCE = 0.01
-"""Minimum chance to find a slow part, so that the output states if parts of a kind are slow."""
-_MAX_ACCUSED_SHARE = 0.25
-"""Share of suspected nodes above which the assumption that few parts are slow is doubtful."""
-_MIN_ACCUSED_NODES = 3
-"""Minimum number of suspected nodes for this doubt. One slow part between two nodes makes both suspects."""
+"""If the chance to find a slow part of a kind is smaller, the output says that this kind was not compared."""
+_MAX_SUSPECTED_SHARE = 0.25
+"""Share of suspected nodes above which the output warns: a search expects that few parts are slow."""
+_MIN_SUSPECTED_NODES = 3
+"""Minimum number of suspected nodes for this warning. One slow part between two nodes makes both suspects."""
 _NOUNS = {
     "gpu": ("GPU", "GPUs"),
     "nvlink": ("NVLink pair", "NVLink pairs"),
@@ -37,6 +37,7 @@ _NOUNS = {
     "leaf": ("leaf switch", "leaf switches"),
     "uplink": ("leaf switch's uplinks", "leaf switches' uplinks"),
 }
+"""Singular and plural of each kind of part."""
 _NEXT_STEPS = {
     "gpu": "compare nvidia-smi -q -d CLOCK,PERFORMANCE,ECC of this GPU with another one, then reset it",
     "nvlink": "read nvidia-smi nvlink --status and --errorcounters of these GPUs",
@@ -53,7 +54,7 @@ _LOST_NEXT_STEP = "read the output of its process and the log of its node, then 
 
 
 class FindSummary(Struct, frozen=True, kw_only=True):
-    """Slow parts from any source. The field names are keys of `--json`."""
+    """Slow parts, found from flows or from logs of runs. The field names are keys of `--json`."""
 
     schema: str = SCHEMA
     findings: list[Finding]
@@ -82,7 +83,7 @@ class SearchSummary(FindSummary, frozen=True, kw_only=True):
 
     rounds: int
     first_answer_rounds: int
-    """Maximum number of rounds before the first answer. Rounds with hubs follow, and more while a question is open."""
+    """Maximum number of rounds before the first answer. More rounds follow, for example while parts are undecided."""
     flows: int
     simulated: bool
     seed: int
@@ -105,7 +106,7 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
         power=power,
         rounds=len(search.rounds),
         first_answer_rounds=first_answer_rounds(cluster),
-        flows=sum(len(one.source) for one in search.rounds),
+        flows=sum(len(measured_round.source) for measured_round in search.rounds),
         measured_s=None if search.measured_s is None else round(search.measured_s, 3),
         simulated=is_simulated,
         unsuspected_nodes=unsuspected_nodes((node.name for node in cluster.nodes), findings, undecided),
@@ -131,7 +132,7 @@ def result_exit_code(summary: FindSummary) -> int:
 
 
 def print_plain(lines: Iterable[str]) -> None:
-    """Prints lines that contain names of a program or a log."""
+    """Prints lines without control characters, which names in a log or from a program may contain."""
     out = console()
     for line in lines:
         out.print(plain(line))
@@ -146,7 +147,7 @@ def summary_lines(summary: SearchSummary, search: Search, system: System | None)
         yield _healthy_sentence(summary)
     node_count = len(search.measurer.cluster.nodes)
     suspected_count = node_count - len(summary.unsuspected_nodes)
-    if suspected_count > _MAX_ACCUSED_SHARE * node_count and suspected_count >= _MIN_ACCUSED_NODES:
+    if suspected_count > _MAX_SUSPECTED_SHARE * node_count and suspected_count >= _MIN_SUSPECTED_NODES:
         yield (
             "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
             "compare the rates below with the rated ones."
@@ -185,7 +186,8 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
         cost_of: Returns a sentence on the cost of a finding. Empty if the cost is unknown.
     """
     for finding, answer in zip(summary.findings, answers(summary.findings, []), strict=True):
-        evidence = finding.says.partition("; ")[2]  # `answer` has the part before
+        # `says` is "ANSWER; EVIDENCE".
+        _, _, evidence = finding.says.partition("; ")
         yield answer
         yield f"{_INDENT}{evidence[0].upper()}{evidence[1:]}."
         if finding.same_as:

@@ -12,6 +12,7 @@ from busbw.network_topology.leaves import Attachment, with_leaves
 from busbw.units import names_text, plain
 
 _MAX_NAMES = 3
+"""Maximum number of nodes that the message names."""
 
 topology_option = click.option(
     "--topology",
@@ -21,8 +22,8 @@ topology_option = click.option(
 )
 
 
-def complete_cluster(measurer: Measurer, attachments: Sequence[Attachment], path: Path) -> None:
-    """Adds the leaf switches of a file to the cluster, and names the nodes that have none on stderr."""
+def add_leaf_switches(measurer: Measurer, attachments: Sequence[Attachment], path: Path) -> None:
+    """Adds the leaf switches of a file to the cluster. Names on stderr the nodes with a NIC that has none."""
     nodes = with_leaves(measurer.cluster.nodes, attachments, str(path))
     measurer.cluster = Cluster(nodes)
     unknown = [node.name for node in nodes if any(nic.leaf is None for nic in node.nics)]

@@ -29,15 +29,15 @@ class ErrorLineMerger:
         self._print_line = print_line
         self._now_s = now_s
         self._held: dict[tuple[str, int], _HeldLine] = {}
-        """Held lines in the order of arrival, by text and number. The number of mergeable lines is 0."""
-        self._separate_numbers = count(1)
+        """Held lines in the order of arrival. Keys: the text, and 0, or a unique number if the line is not merged."""
+        self._unique_numbers = count(1)
 
     def add_line(self, line: bytes, source: int | str | None) -> None:
         """Adds a line and its process number or host name; None if the source is unknown."""
         text = plain(line.decode(errors="replace").rstrip("\r\n").replace("\t", "    "))
         # A separator or an empty line belongs to the lines around it, so it is never merged.
         is_mergeable = any(map(str.isalnum, text))
-        number = 0 if is_mergeable else next(self._separate_numbers)
+        number = 0 if is_mergeable else next(self._unique_numbers)
         held = self._held.setdefault((text, number), _HeldLine(self._now_s()))
         held.count += 1
         if isinstance(source, int):

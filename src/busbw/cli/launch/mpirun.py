@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -64,7 +65,7 @@ def mpirun(
     hostfile: Path | None,
     processes_per_node: int | None,
     mpirun_text: str,
-    family: str,
+    family: Literal["auto", launcher.Family],
     bind_to: str,
     oversubscribe: bool,
     as_root: bool,
@@ -108,7 +109,7 @@ def mpirun(
 def _rendezvous(
     job: Job, hosts: tuple[HostSlots, ...], address: str | None, port: int | None, folder: Path | None
 ) -> str:
-    """Returns the URL by which the processes find process 0: its address, or a folder in the shared one."""
+    """Returns the URL by which the processes find process 0: its address, or a new folder in the shared folder."""
     if folder is not None:
         return f"file://{folder.absolute()}/{job.name}"
     address = address or root_address_by_name(hosts, hosts[0].address)
@@ -116,7 +117,7 @@ def _rendezvous(
 
 
 def _select_family(
-    mpirun_words: tuple[str, ...], option_value: str, *, dry_run: bool
+    mpirun_words: tuple[str, ...], option_value: Literal["auto", launcher.Family], *, dry_run: bool
 ) -> tuple[launcher.Family, tuple[str, ...]]:
     """Returns the value of `--mpi-family` or the family of this mpirun, and notes for the user.
 
@@ -127,7 +128,7 @@ def _select_family(
         UsageError: mpirun prints a version of neither Open MPI nor MPICH.
     """
     if option_value != "auto":
-        return ("openmpi" if option_value == "openmpi" else "mpich"), ()
+        return option_value, ()
     command_text = shlex.join(mpirun_words)
     try:
         version_text = _version_text(mpirun_words)

@@ -171,7 +171,7 @@ class LaunchOptions:
         variables |= dict(self.environment)
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
-        default_sweep = sweep_flags(self.first_word, used_flags(self.flags))  # sizes that the user does not set
+        default_sweep = sweep_flags(self.first_word, used_flags(self.flags))  # for the sizes that the user does not set
         first_arguments = self.engine_words or default_sweep
         job = Job(
             program,
@@ -346,7 +346,10 @@ def _parse_assignment(text: str) -> tuple[str, str]:
 
 
 def _full_program_path(path: str | None, name: str) -> str | None:
-    """Appends the program's name unless the path ends with it. Checks nothing: the path is on the nodes."""
+    """Returns the path of the program in a folder, or `path` if it ends with the program's name.
+
+    Checks no file, because the path is on the nodes.
+    """
     if path is None or Path(path).name == name:
         return path
     return str(Path(path) / name)

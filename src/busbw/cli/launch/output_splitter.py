@@ -1,6 +1,7 @@
 """Splits the stdout of process 0 into record lines, results and lines of the table.
 
-A record line is a JSON object with a kind, and a result is one without: the object of `busbw find --json`.
+A record line is a JSON object with a kind. A result is a JSON object without a kind, which `busbw find` and
+`busbw doctor` print. Any other line belongs to the table.
 """
 
 import fcntl
@@ -47,10 +48,7 @@ class RecordFile:
         if is_created:
             flags |= os.O_CREAT | os.O_EXCL
         descriptor = os.open(self.path, flags, 0o666)
-        is_locked = _lock(descriptor)
-        # If the file system has no locks, only a file that was created here certainly has no other owner.
-        is_only_owner = is_created if is_locked is None else is_locked
-        if not is_only_owner:
+        if not _lock(descriptor, is_created=is_created):
             os.close(descriptor)
             raise FileExistsError
         return descriptor
@@ -78,19 +76,19 @@ class RecordFile:
             ) from error
 
 
-def _lock(descriptor: int) -> bool | None:
-    """Locks an open file until it is closed. False if another run has locked it; None if files cannot be locked."""
+def _lock(descriptor: int, *, is_created: bool) -> bool:
+    """Locks an open file until it is closed. False if another run may have the file open."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:
-        return None
+    except OSError:  # the file system has no locks, and only a file that this run created is certainly its own
+        return is_created
     return True
 
 
 class OutputSplitter:
-    """Sends each line of process 0 to the record file, to the table, or to the receiver of results."""
+    """Sends each line of process 0 to the record file, to `on_table`, or to `on_result` (default: `on_table`)."""
 
     def __init__(
         self,

@@ -193,6 +193,7 @@ def slurm(
         options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
     if gpus_per_node is None:
         gpus_per_node = options.machine_type_gpus
+    # Slurm knows the GPUs of its allocation. Only the processes are told their number.
     requested_gpus = gpus_per_node
     if requested_gpus is None:
         requested_gpus = current_allocation.gpus_per_node or None  # 0: no GPU is allocated
@@ -221,7 +222,8 @@ def slurm(
         scratch=Path(tempfile.gettempdir()),
         steps=steps,
     )
-    if target.has_order:  # otherwise the processes find process 0 by Slurm's variables, which name the first node
+    if target.has_order:
+        # Slurm's variables name the first node of Slurm's order, so the processes need another address of process 0.
         target = replace(target, port=secrets.choice(PORTS))
     if print_script:
         # A script can be submitted many times, so its name has no random part.
@@ -275,12 +277,15 @@ def _processes_per_node(
     options: LaunchOptions, option_value: int | None, gpus_per_node: int | None, allocation: Allocation
 ) -> int:
     """Returns the number of processes per node from the options, else from the allocation."""
-    if option_value is None and gpus_per_node is None and options.machine_type is None:
-        option_value = allocation.tasks_per_node or None
+    if option_value is not None:
+        return option_value
+    if gpus_per_node is None and options.machine_type is None:
+        if allocation.tasks_per_node:
+            return allocation.tasks_per_node
         gpus_per_node = allocation.gpus_per_node
-    if option_value is None and gpus_per_node:
+    if gpus_per_node:
         return max(1, gpus_per_node // options.ranks_per_process)
-    return options.processes_per_node(option_value)
+    return options.processes_per_node(None)
 
 
 def _job_folder(output_folder: Path | None, job: Job) -> Path:

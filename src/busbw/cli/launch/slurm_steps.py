@@ -20,9 +20,15 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
 
     Removes the folder of a batch job once all its output has been read. Keeps it if the job may continue, or if the
     folder may hold unread output.
+
+    Raises:
+        BusbwError: The folder of a new job exists already. Its files are kept.
     """
     if options.dry_run:
         return execute_plan(options, plan, launcher.submit)
+    is_submitted = bool(plan.job)
+    if plan.folder is not None and plan.folder.exists() and not is_submitted:
+        raise BusbwError(f"the folder {plan.folder} exists already", remedy="set another --output-folder")
     first_failure = int(ExitCode.GOOD)
     unread_steps: list[int] = []
     try:
@@ -33,13 +39,14 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
                 code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread_steps))
                 first_failure = first_failure or code
                 if code == ExitCode.ENVIRONMENT and step < plan.steps:
-                    launcher.cancel(plan)  # otherwise the batch script, which may see no error, starts the next step
+                    # The program may have succeeded with an incomplete record. The batch script would then continue.
+                    launcher.cancel(plan)
                 if code not in _CONTINUE_CODES:
                     break
                 check_interrupt()
     except commands.SlurmUnreachableError:
         raise  # the job may continue; its files are needed
-    except KeyboardInterrupt:  # between two steps of a running job
+    except KeyboardInterrupt:  # `submit` was not running, so it has not canceled the job
         if reason := launcher.cancel(plan):
             click.echo(f"busbw: cannot cancel the job: {reason}; run scancel when Slurm answers", err=True)
         else:

@@ -25,7 +25,7 @@ def _engine_copy(options: LaunchOptions, parent: str) -> launcher.ProgramCopy:
     The copy has the name of the collective's program, because the engine takes the collective from its own name.
 
     Raises:
-        UsageError: `--program-path` is also given, or the folder is not plain.
+        UsageError: `--program-path` is also given, or the folder is relative or has characters that a shell interprets.
         BusbwError: The engine is not installed, and this is no dry run.
     """
     if options.program_path:
@@ -98,10 +98,10 @@ def ssh(
         except HostsNotReadyError as error:
             reason_by_name = {failed.host: failed.reason for failed in error.failed}
             ready = tuple(host for host in host_slots if host.name not in reason_by_name)
-            has_ranks = process_count(ready) * options.ranks_per_process > 1
+            has_enough_ranks = process_count(ready) * options.ranks_per_process > 1
             # --root-address is an address of the first host, so it is useless if that host is lost.
             has_root_address = root_address is None or host_slots[0] in ready
-            if not (job.tolerates_losses and has_ranks and has_root_address):
+            if not (job.tolerates_losses and has_enough_ranks and has_root_address):
                 raise
         # Messages have the address of a host: its name without the user before it.
         lost = {host.address: reason_by_name[host.name] for host in host_slots if host.name in reason_by_name}

@@ -1,4 +1,7 @@
-"""Options of the commands that measure in blocks (starts of the engine): maximum number, and folder of the records."""
+"""Options `--max-quadruples` and `--records-folder` of the commands that measure in blocks.
+
+A block is one start of the engine. A quadruple is four blocks in the order ABBA or BAAB of the sides A and B.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

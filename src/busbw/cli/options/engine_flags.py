@@ -111,7 +111,7 @@ def used_flags(words: Sequence[str]) -> set[str]:
 
 
 def rank_flags(flags: set[str]) -> tuple[str, ...]:
-    """Returns flags for the default number of ranks. Empty if the user sets the ranks."""
+    """Returns flags for the default number of ranks. Empty if the user sets the ranks or the backend."""
     if flags & {"-t", "-g", "--processes", "--backend"}:
         return ()
     return ("-t", str(engine.default_ranks()))

@@ -53,7 +53,7 @@ def _require_writable(context: click.Context, option: click.Parameter, path: Pat
 
 
 def write_exports(exports: Exports[Result], result: Result, files: Mapping[str, Path | None]) -> None:
-    """Writes the file of each flag that has one."""
+    """Writes the result to the file of each flag. A flag without a file is not set."""
     for flag, path in files.items():
         if path is not None:
             _, make_content = exports[flag]

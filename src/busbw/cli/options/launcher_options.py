@@ -56,17 +56,17 @@ def launched_command(
         for option in launch_command.params
         if isinstance(option, click.Option) and not option.hidden and option.expose_value
     ]
-    users_options = [option for option in launcher_options if _name(option) not in fixed_values]
+    settable_options = [option for option in launcher_options if _name(option) not in fixed_values]
     fixed = {name: fixed_values[name] for name in map(_name, launcher_options) if name in fixed_values}
-    passed_options = [each for each in own_parameters if each.name in passed_on]
+    passed_options = [parameter for parameter in own_parameters if parameter.name in passed_on]
     if folder_option:
         passed_options.append(folder_option)
-    export_options = [each for each in own_parameters if each.opts[0] in exports]
+    export_options = [parameter for parameter in own_parameters if parameter.opts[0] in exports]
 
     def start(**values: Any) -> int:
         folder = values[_name(folder_option)] if folder_option else None
-        words = {_name(each): _option_words(each, values.pop(_name(each))) for each in passed_options}
-        export_paths = {each.opts[0]: values.pop(_name(each)) for each in export_options}
+        words = {_name(option): _option_words(option, values.pop(_name(option))) for option in passed_options}
+        export_paths = {option.opts[0]: values.pop(_name(option)) for option in export_options}
         words[ALSO_JSON] = ["--also-json"] if any(export_paths.values()) else []
         if values.get("detach") and (folder or words[ALSO_JSON]):
             raise UsageError("--detach ends before there are files to write", remedy="remove it, or their options")
@@ -78,21 +78,22 @@ def launched_command(
             write_exports(exports, msgspec.json.decode(line, type=result_type), export_paths)
             return bool(words["as_json"])
 
-        job = {"words": (), **fixed, **values}  # only some commands have further words for the engine
+        launch_values = {"words": (), **fixed, **values}  # only some commands have further words for the engine
         with ExitStack() as resources:
             if "store" in fixed:  # the launcher needs a folder for its files, although no record is written
-                job["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))
-            code: int = launch(handle_result=handle_result, engine_words=make_engine_words(words), **job)
+                launch_values["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))
+            code: int = launch(handle_result=handle_result, engine_words=make_engine_words(words), **launch_values)
         return code
 
-    return click.Command(launch_command.name, callback=start, params=[*users_options, *passed_options, *export_options])
+    parameters = [*settable_options, *passed_options, *export_options]
+    return click.Command(launch_command.name, callback=start, params=parameters)
 
 
 def refuse_options_before(context: click.Context) -> None:
     """Refuses options before the launcher, which would have no effect.
 
     Raises:
-        UsageError: There is one.
+        UsageError: An option is before the launcher.
     """
     for parameter in context.command.params:
         if context.get_parameter_source(_name(parameter)) is click.core.ParameterSource.COMMANDLINE:

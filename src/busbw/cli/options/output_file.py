@@ -19,8 +19,7 @@ def require_writable(output: Path, *, flag: str = "-o") -> None:
         BusbwError: The path is a folder, its folder does not exist, or its folder is not writable.
     """
     folder = output.resolve().parent
-    is_device_or_pipe = output.exists() and not output.is_file()
-    written_path = output if is_device_or_pipe else folder  # a file is replaced, which writes to its folder
+    written_path = output if _is_written_in_place(output) else folder
     if output.is_dir():
         reason = EISDIR
     elif not folder.exists():
@@ -68,8 +67,7 @@ def write_whole(output: Path | None, content: bytes | IO[bytes], *, flag: str = 
         sys.stdout.buffer.flush()
         return
     try:
-        is_device_or_pipe = output.exists() and not output.is_file()
-        if is_device_or_pipe:
+        if _is_written_in_place(output):
             with output.open("wb") as file:
                 write_content(content, file)
         else:
@@ -78,5 +76,10 @@ def write_whole(output: Path | None, content: bytes | IO[bytes], *, flag: str = 
         raise _cannot_write(output, error.strerror, flag) from error
 
 
-def _cannot_write(output: Path, reason: str | None, flag: str = "-o") -> BusbwError:
+def _is_written_in_place(output: Path) -> bool:
+    """True for a device or a pipe. A file is replaced, which writes to its folder."""
+    return output.exists() and not output.is_file()
+
+
+def _cannot_write(output: Path, reason: str | None, flag: str) -> BusbwError:
     return BusbwError(f"cannot write {output}: {reason}", remedy=f"set another path with {flag}")

@@ -23,5 +23,5 @@ def _find_log(name: str) -> Path:
     try:
         return find(name)
     except UsageError:
-        reference.find(name)  # raises an error that lists the allowed names
+        reference.find(name)  # always raises an error, which lists the allowed names
         raise

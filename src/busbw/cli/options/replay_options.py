@@ -62,16 +62,19 @@ class Objective:
     """A collective or a step of a trace, which a command measures."""
 
     name: str
-    """Collective, or "replay"."""
+    """Name of the collective, or "replay"."""
     engine_program: Path
     flags: tuple[str, ...]
     """Engine flags of the user."""
     replay: ReplayProgram | None = None
+    """The step. None for a collective."""
     trace: Trace | None = None
-    """Source of `replay`."""
+    """Trace of the step. None for a collective."""
 
-    def arguments(self, program_file: Path, default_flags: Callable[[set[str]], tuple[str, ...]]) -> tuple[str, ...]:
-        """Returns all arguments of the engine. Writes the replay program, if there is one.
+    def prepare_arguments(
+        self, program_file: Path, default_flags: Callable[[set[str]], tuple[str, ...]]
+    ) -> tuple[str, ...]:
+        """Writes the replay program, if there is one, and returns all arguments of the engine.
 
         Args:
             program_file: File for the replay program.
@@ -92,7 +95,8 @@ def parse_objective(words: Sequence[str], selection: StepSelection) -> Objective
     Raises:
         UsageError: There is no such collective or trace, or the step cannot be replayed.
     """
-    if words[:1] != (REPLAY,):
+    is_replay = bool(words) and words[0] == REPLAY
+    if not is_replay:
         collective = parse_collective(words)
         if selection != StepSelection():
             raise UsageError(

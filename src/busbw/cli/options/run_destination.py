@@ -80,10 +80,15 @@ class RunDestination:
 
 
 @contextmanager
-def open_destination(records_path: Path | None, store: Path | None, collective: str) -> Iterator[RunDestination]:
+def open_destination(records_path: Path | None, store: Path | None, name: str) -> Iterator[RunDestination]:
     """Yields the file of `--records`, or a record in a new run folder with `run.json` beside it.
 
     Removes new folders again if no record was written.
+
+    Args:
+        records_path: Value of `--records`. None if it is not set.
+        store: Value of `--store`. None: the default store.
+        name: Last part of the name of the run folder: the collective, or "replay" or "find".
 
     Raises:
         UsageError: The folder cannot be made.
@@ -93,7 +98,7 @@ def open_destination(records_path: Path | None, store: Path | None, collective: 
         return
     store = store or default_folder()
     is_new_store = not store.exists()
-    folder = new_run(store, run_name(datetime.now(timezone.utc), collective))
+    folder = new_run(store, run_name(datetime.now(timezone.utc), name))
     try:
         yield RunDestination(folder / RECORDS, _begin_run_file(folder))
     finally:

@@ -8,7 +8,7 @@ from busbw.system import System, systems
 from busbw.system.detect import detect_machine, system_of_machine
 
 SYSTEM_WORDS = ("auto", "here")
-"""Values of `--system` that are neither a name nor a file, if there is a log: its devices, and this machine."""
+"""Further values of `--system` besides names and files. auto: the devices in the log decide. here: this machine."""
 
 system_option = click.option(
     "--system",

@@ -11,7 +11,8 @@ from busbw.traces.models import list_models, load_model
 from busbw.traces.read import is_trace, read_trace
 
 _TRACE_BEGINNINGS = (b"{", b"[", b"\x80", b"busbwtrc")
-"""Beginnings of traces in JSON, of pickles, and of busbw's own format. A table reader may need much memory for them."""
+"""Beginnings of traces in JSON, of pickles, and of busbw's own format. A table reader may need much memory for these
+files, so no table is searched in them."""
 
 
 def find_trace(text: str, ranks: int | None = None) -> Trace | None:
@@ -36,7 +37,7 @@ def find_trace(text: str, ranks: int | None = None) -> Trace | None:
 
 
 def _has_table(path: Path) -> bool:
-    """True if a reader finds a table. A benchmark's log with output of NCCL has tables and operations."""
+    """True if a reader finds a table. Then the file is a log of a benchmark, not a trace, even with output of NCCL."""
     try:
         with open_source(path) as source:
             if source.beginning.lstrip().startswith(_TRACE_BEGINNINGS):

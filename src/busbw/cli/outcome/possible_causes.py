@@ -85,7 +85,7 @@ def causes_in_run(log: Log) -> tuple[ReportedFinding, ...]:
 
 
 def cause_sentences(causes: Sequence[ReportedFinding], command: str) -> Iterator[str]:
-    """Yields a sentence for each of the first causes, and one that names the command with their evidence.
+    """Yields a sentence for each of the first causes, and a sentence with the command that shows their evidence.
 
     Args:
         causes: Findings, worst first.

@@ -111,12 +111,14 @@ def verified_exit_code(code: int, kinds: Mapping[str, int], flags: Sequence[str]
         flags: Flags of the engine.
         was_cut: True if a record line was incomplete, which was already reported.
     """
-    if code == ExitCode.GOOD and was_cut:
+    if code != ExitCode.GOOD:
+        return code
+    if was_cut:
         return ExitCode.ENVIRONMENT
     runs, ends = kinds.get("run", 0), kinds.get("end", 0)
     is_complete = runs == 1 and ends == 1
     prints_information = not _INFORMATION_FLAGS.isdisjoint(flags)
-    if code != ExitCode.GOOD or is_complete or prints_information:
+    if is_complete or prints_information:
         return code
     written = "no record" if not kinds else f"{count_text(runs, 'beginning')} and {count_text(ends, 'end')} of a record"
     click.echo(

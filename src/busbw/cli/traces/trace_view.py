@@ -35,7 +35,7 @@ def _trace_lines(analysis: TraceAnalysis, width: int) -> Iterator[Text]:
     if any(row.transfer_us is not None for row in analysis.rows):
         caption += "; transfer: after the last rank has arrived; algbw, busbw: of the transfer in GB/s; <, >: bounds"
     yield from wrapped_lines(caption, width, "dim")
-    if any(one.communication_us is not None for one in analysis.ranks):
+    if any(rank.communication_us is not None for rank in analysis.ranks):
         yield from column_lines(rank_columns(analysis, _MAX_RANK_ROWS), width)
         yield from hidden_line(len(analysis.ranks) - _MAX_RANK_ROWS, "rank")
         yield from wrapped_lines(

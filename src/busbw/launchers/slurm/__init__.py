@@ -196,8 +196,11 @@ class _JobFile(msgspec.Struct):
 
 
 def cancel(plan: SlurmPlan) -> str:
-    """Cancels a submitted batch job and returns the error. Empty on success, or if the plan has no batch job."""
+    """Cancels a batch job and returns the error. Empty on success, or if no batch job was submitted."""
     if plan.folder is None:
+        return ""
+    was_submitted = plan.job or (plan.folder / JOB_FILE).exists()
+    if not was_submitted:
         return ""
     return commands.cancel(plan.job or load_submitted(plan.folder).job)
 
