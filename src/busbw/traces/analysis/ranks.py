@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from busbw.traces.analysis.calls import CallTable, RankCalls
-from busbw.traces.analysis.intervals import Depths, Values, depths
+from busbw.traces.analysis.intervals import Depths, Values, measure_depths
 from busbw.traces.analysis.prepare import group_of_communicator
 from busbw.traces.analysis.transfers import Arrivals
 from busbw.traces.analysis.types import CommunicatorGroup, RankRow
@@ -51,7 +51,7 @@ def _measure_depths(calls: CallTable, span: slice, groups: Sequence[Communicator
     if not chosen.any():
         return None
     sets = group_of_communicator(groups)[calls.communicator[span][chosen]]
-    return depths(starts_ns[chosen], ends_ns[chosen], sets, len(groups))
+    return measure_depths(starts_ns[chosen], ends_ns[chosen], sets, len(groups))
 
 
 def _mean_alone_us(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces.analysis.calls import CallTable
-from busbw.traces.analysis.intervals import Indices, Mask, Values, uncovered
+from busbw.traces.analysis.intervals import Indices, Mask, Values, measure_uncovered
 from busbw.traces.format import ROOTED, SYNCHRONIZING
 from busbw.traces.matching import MatchedOperations
 from busbw.traces.model import Trace
@@ -202,13 +202,13 @@ def _per_step(parts: list[tuple[Values, Values, Indices]], step_count: int) -> V
     NaN if there are no parts, or if a start in the step is NaN.
 
     Args:
-        parts: Starts, ends and steps of intervals. A part may be empty.
+        parts: (starts, ends, steps) of some intervals. A part may have no intervals.
         step_count: Number of steps.
     """
     if not parts:
         return np.full(step_count, np.nan)
     starts, ends, steps = (np.concatenate(values) for values in zip(*parts, strict=True))
     in_step = steps >= 0
-    uncovered_lengths = uncovered(starts[in_step], ends[in_step])  # their sum is the length of the union
+    uncovered_lengths = measure_uncovered(starts[in_step], ends[in_step])  # their sum is the length of the union
     lengths = np.bincount(steps[in_step].astype(np.int64), weights=uncovered_lengths, minlength=step_count)
     return lengths.astype(np.float64)

@@ -43,7 +43,9 @@ class ReplayOperation(NamedTuple):
     group: int
     """0: not in a group."""
     gap_ns: int
+    """Time that the device computes before the operation."""
     in_place: int
+    """1 if the operation is in place, otherwise 0."""
     is_overlapped: int
     """1 if the gap begins at the end of the previous gap."""
 
@@ -153,7 +155,7 @@ def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperati
             group=group,
             gap_ns=gaps.get(position, 0) // divisor,
             in_place=int(flags & Flag.IN_PLACE > 0),
-            is_overlapped=int(flags & Flag.OVERLAPPED > 0),
+            is_overlapped=int(flags & Flag.GAP_OVERLAPPED > 0),
         )
 
 
