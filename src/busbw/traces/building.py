@@ -197,7 +197,7 @@ class TraceBuilder:
         return list(self._ranks.values())
 
     def add_problem(self, problem: str, count: int = 1) -> None:
-        """Adds a sentence, or only its count if the sentence is known. "{count}" in the sentence becomes the total."""
+        """Adds a sentence. A repeated sentence occurs once, with the total of its counts in place of "{count}"."""
         if count:
             self._problems[problem] += count
 
@@ -240,7 +240,7 @@ class TraceBuilder:
         return len(self._communicators) - 1
 
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
-        """Records that a rank of the job is `own_rank` in a communicator. Members of `communicator` need no call."""
+        """Records that a rank of the job is `own_rank` in a communicator. `build` joins the listed members itself."""
         if 0 <= own_rank < self._communicators[communicator].size:
             rank.own_rank_by_communicator.setdefault(communicator, own_rank)
         else:
@@ -285,8 +285,8 @@ class TraceBuilder:
     def _number_ranks(self) -> list[tuple[int, RankBuilder]]:
         """Returns each rank with its number, ascending and without repetitions.
 
-        If the source does not number a rank, its number is its own rank in the communicator with the most recorded
-        ranks. A rank outside of this communicator has the next free number.
+        A rank that the source does not number gets its own rank in the communicator with the most recorded ranks. A
+        rank outside of this communicator gets the next free number.
         """
         recorded_counts = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
         largest = max(

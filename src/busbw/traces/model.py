@@ -79,13 +79,13 @@ class Trace:
 
     @cached_property
     def matching(self) -> Matching:
-        """The same operation on all ranks of its communicator."""
+        """Each operation with the same operation of the other ranks of its communicator."""
         problems: list[str] = []
         return Matching(match_operations(self, problems), tuple(problems))
 
     @property
     def size(self) -> int:
-        """Number of ranks of the job, also those that were not recorded."""
+        """Number of ranks of the job, including ranks that were not recorded."""
         recorded = [rank.rank for rank in self.ranks]
         members = [member for one in self.communicators for member in one.members if member is not None]
         max_rank = max([*recorded, *members], default=-1)

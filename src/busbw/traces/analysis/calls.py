@@ -115,7 +115,7 @@ def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
     has_steps = np.array([one.steps is not None for one in ranks])
     counts = np.array([one.step_count if one.steps and one.step_count else np.nan for one in ranks])
     if np.isnan(counts).all():
-        chosen = has_steps | ~has_steps.any()
+        chosen = has_steps if has_steps.any() else np.ones(len(ranks), dtype=bool)
     else:
         durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
         like_median_count = _are_like_median(counts, counts, durations_ns)
@@ -126,7 +126,7 @@ def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
 
 
 def _are_like_median(values: Values, counts: Values, durations_ns: Values) -> Mask:
-    """Returns true for each rank with about as many or about as long steps as the reference.
+    """Returns true for each rank with about the same number of steps as the reference, or about the same duration.
 
     The reference is the first rank with the median of `values`.
     """

@@ -24,7 +24,9 @@ from busbw.traces.importers.torch_operations import (
 )
 
 _RANK = re.compile(r"(\d{1,7})(?:\.[a-z]+)*\Z", re.IGNORECASE)
+"""Rank in a file's name: 3 in "nccl_trace_rank_3" and "dump_3.json.gz"."""
 _PAIR = re.compile(r"(?P<function>send|recv) \d{1,7}(?:->|<-)(?P<peer>\d{1,7})")
+"""Name of a transfer: "send 0->1", or "recv 0<-1". The peer is 1."""
 _BACKENDS = ("nccl", "rccl", "xccl")
 _PICKLE = b"\x80"
 """First byte of a pickle."""

@@ -25,6 +25,7 @@ from busbw.traces.importers.torch_operations import (
 )
 
 _FILE_RANK = re.compile(r"rank[-_]?(\d{1,7})", re.IGNORECASE)
+"""Rank in a file's name: 3 in "rank3.json" and "trace_rank-3.json"."""
 _NO_ID = -1
 _MAX_ID, _MAX_TIME_NS = 1 << 62, 1 << 61
 """Bounds of an "External id" and of a time. Larger values are damage."""
@@ -56,7 +57,7 @@ class _RankReader:
         self._job_groups: dict[str, list[int]] = {}
         """Ranks of process groups by name, as the job describes them."""
         self._communicators: dict[tuple[str, int, str], tuple[int | None, list[int]]] = {}
-        """Index of the communicator and its ranks, by name, size and text of the ranks."""
+        """(index of the communicator, its ranks), by (name, size, text of the ranks)."""
         self._base_ns = 0
         """Unix time of the time 0 in the file."""
         self._group_count = 0

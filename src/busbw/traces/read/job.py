@@ -66,7 +66,7 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     if len(base) == 1:
         return [frozenset(entries)]
     same_rank = {index: {index} for index in entries}  # all communicators of the rank, by each communicator
-    certain = set(base.values())
+    certain = set(base.values())  # communicators that show which rank has them
     for field_name in ("thread", "stream"):
         for used in _used_communicators(file, field_name):
             merged = set[int]().union(*(same_rank[index] for index in used))
@@ -90,7 +90,7 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
 def _used_communicators(file: ProcessFile, field_name: str) -> Iterator[set[int]]:
     """Yields the communicators that each thread or stream uses. `field_name`: "thread" or "stream"."""
     operations = file.operations
-    # Both values in one number: np.unique takes much longer on pairs.
+    # Thread 3 and communicator 5 become 3 << 16 | 5, because np.unique takes much longer on pairs.
     pairs = np.unique(operations[field_name].astype(np.uint64) << np.uint64(16) | operations["communicator"])
     _, starts = np.unique(pairs >> np.uint64(16), return_index=True)
     for part in np.split(pairs, starts[1:]):
@@ -131,14 +131,15 @@ def _fill_rank(part: _RankPart) -> None:
     start_ns, version = int(file.header["start_realtime_ns"]), int(file.header["nccl_version"])
     rank.host, rank.producer = file.text("host"), file.text("producer")
     rank.pid = int(file.header["pid"]) or None
-    rank.nccl_version = f"{version // 10000}.{version // 100 % 100}.{version % 100}" if version else ""
+    if version:  # 22809 is "2.28.9"
+        rank.nccl_version = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
     rank.device_clock = DeviceClock(int(file.header["device_clock"]))
     rank.start_ns = start_ns if start_ns < 2**62 else 0
     rank.lost_count = file.lost_count
 
 
 def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
-    """Returns the files, except for files of older runs of a process, and further files of the same rank."""
+    """Returns the files without those of older runs. If files of a run have a common rank, only one is kept."""
     runs = _group_by_run(files)
     runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
     selected: list[ProcessFile] = []
