@@ -42,6 +42,11 @@ class SimulatedFault:
     share: float = 1.0
     """Share of the iterations in which the part is slow."""
 
+    @property
+    def peer_gpus(self) -> tuple[int, ...]:
+        """The second GPU of an nvlink fault between two GPUs. Empty for all other faults."""
+        return self.place[2:]
+
 
 def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
     """Returns the fault of a text such as `nic:3/5:2.0`, `nic:3/5:dead` or `nic:3/5:2.0@0.2`.
@@ -65,7 +70,7 @@ def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
         form, example = f"{form}:SLOWDOWN", "nic:3/5:2.0"
     elif slowdown_text:
         raise UsageError(f"--fault {text}: a failover has no slowdown", remedy=f"write {form}")
-    is_slow = slowdown > 1 and 0 < share <= 1
+    is_slow = slowdown > 1 and 0 < share <= 1  # False for NaN
     if place is None or (has_slowdown and not is_slow):
         raise UsageError(f"--fault {text} is not a fault", remedy=f"write {form}, such as {example}")
     _reject_outside(text, kind, place, fabric)
