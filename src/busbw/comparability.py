@@ -67,7 +67,7 @@ _NEIGHBOR_FLAGS = (
 )
 """Flags of a neighbor's collective (--with) and their default values."""
 _JOINED_VALUE = re.compile(r"(?<!\S)(--\w+(?==)|-\w(?=\S))=?")
-"""Flag with its value in the same word: --minbytes=1M, -b1M."""
+"""Flag with its value in the same word: --minbytes=1M, -b1M. The first group is the flag."""
 _PORT = re.compile(r"(?<=[\w.\])]):[1-9]\d{3,4}(?!\d)")
 """Number of a TCP port, which the operating system assigns for one run. A NIC's port (mlx5_0:1) has fewer digits."""
 
@@ -151,13 +151,13 @@ def method_of(table: Table) -> str | None:
     return method_text(table) or ("default" if _METHOD_SETTINGS.keys() & table.settings.keys() else None)
 
 
-def find_load_differences(run: Table, other: Table, *, run_name: str, other_name: str) -> list[Difference]:
+def find_traffic_differences(run: Table, other: Table, *, run_name: str, other_name: str) -> list[Difference]:
     """Returns the differences in the traffic of two runs: distribution (--skew), neighbor (--with), puts (-H)."""
-    blockers, _ = find_differences(_load_facts(run), _load_facts(other), run_name=run_name, other_name=other_name)
+    blockers, _ = find_differences(_traffic_facts(run), _traffic_facts(other), run_name=run_name, other_name=other_name)
     return blockers
 
 
-def _load_facts(table: Table) -> dict[FactName, object]:
+def _traffic_facts(table: Table) -> dict[FactName, object]:
     return {
         "skew": table.settings.get("skew", "none"),
         "neighbor": table.settings.get("neighbor", "none"),

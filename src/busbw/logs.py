@@ -173,7 +173,7 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     claimed_speedup: float | None = None
     """Speed-up of this variant over the line's first variant, as the table states it."""
     lifecycle: LifecycleRecord | None = None
-    """Call of a communicator's life. None unless the row is one of comm_ops."""
+    """Details of a row of comm_ops: a call of a communicator's life. None for all other rows."""
     figures: dict[Placement, Figure]
     """Measured values by placement."""
     timestamp: str | None = None
