@@ -120,7 +120,7 @@ def main() -> int:
         for slowdown in (arguments.slowdowns if has_slowdown(fault) else [0.0])
         for method in methods
     ]
-    missing = [case for case in cases if case not in done and exists(case.fault, case.nodes)]
+    missing = [case for case in cases if case not in done and can_occur(case.fault, case.nodes)]
     with Pool(arguments.processes) as pool, arguments.results.open("ab") as results:
         for score in pool.imap_unordered(measure, missing, chunksize=4):
             stored.append(score)
@@ -144,11 +144,11 @@ def print_failures(scores: Iterable[Score]) -> None:
 
 
 def has_slowdown(fault: str) -> bool:
-    """Returns False for faults with a slow-down of their own."""
+    """Returns False for faults with a fixed effect, and for "none"."""
     return fault not in ("none", "dead", "failover")
 
 
-def exists(fault: str, nodes: int) -> bool:
+def can_occur(fault: str, nodes: int) -> bool:
     """Returns False for a fault that a cluster of this size cannot have."""
     return nodes > 2 or fault not in ("pair", "uplink", "one-uplink", "leaf", "node")
 
@@ -199,7 +199,8 @@ def measure(case: Case) -> Score:
 
 def draw(fault: str, slowdown: float, nodes: int, seed: int) -> tuple[Fabric, list[SimulatedFault], Noise]:
     """Returns fabric, faults and noise of a seed."""
-    random = np.random.default_rng([seed, nodes, sum(map(ord, fault))])
+    fault_number = sum(map(ord, fault))
+    random = np.random.default_rng([seed, nodes, fault_number])
     is_rail_layout = random.random() < 0.6 or nodes < 16
     layout: Layout = "rail" if is_rail_layout else "leaf-spine"
     sizes = [size for size in _GROUP_SIZES[layout] if size * 3 <= nodes]
