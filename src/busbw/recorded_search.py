@@ -90,7 +90,7 @@ def redact_search(search: RecordedSearch) -> RecordedSearch:
     leaves = {name: f"leaf-{number}" for number, name in enumerate(search.cluster.leaf_names, start=1)}
     replacements = leaves | hosts
     longest_first = "|".join(map(re.escape, sorted(replacements, key=len, reverse=True)))
-    pattern = re.compile(rf"(?<![\w.-])(?:{longest_first})(?![\w-])")
+    pattern = re.compile(rf"(?<![\w.-])(?:{longest_first})(?![\w-])")  # n1 in "n1: nic", but not in "n10" or "n1-a"
 
     def redact(value: Any) -> Any:
         if isinstance(value, str):

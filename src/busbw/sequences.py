@@ -120,7 +120,7 @@ def _list_decoder(item_type: type[Item]) -> msgspec.msgpack.Decoder[list[Item]]:
 
 
 class LazySequence(Sequence[Item]):
-    """A sequence with a fast iterator, from which the other accesses are derived."""
+    """Base of sequences that are long. A derived class has a fast iterator, `__len__` and `_item`."""
 
     def __bool__(self) -> bool:
         return len(self) > 0

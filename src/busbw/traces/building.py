@@ -197,7 +197,7 @@ class TraceBuilder:
         return list(self._ranks.values())
 
     def add_problem(self, problem: str, count: int = 1) -> None:
-        """Adds a sentence. A repeated sentence occurs once, with the total of its counts in place of "{count}"."""
+        """Adds a sentence, or only its count if the sentence is known. "{count}" becomes the sum of the counts."""
         if count:
             self._problems[problem] += count
 

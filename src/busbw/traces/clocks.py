@@ -161,6 +161,7 @@ def _samples(
             values = trace.ranks[index].operations["device_end_ns"][rows[:, column]]
             is_known = (values > 0) & (rows[:, column] >= 0)
             ends[name] = (clocks[index].from_rank.convert(values), is_known)
+        # Each clock of the operation is compared with the first clock.
         (first, (first_ends, is_first_known)), *others = ends.items()
         for name, (times, is_known) in others:
             is_both_known = is_known & is_first_known

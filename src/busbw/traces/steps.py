@@ -1,4 +1,8 @@
-"""Finds the steps of a job: the longest sequence of operations that repeats."""
+"""Finds the steps of a job: the longest sequence of operations that repeats.
+
+The distances between equal operations are candidates for the period, the number of operations of a step. The cost of a
+period counts the operations that its repetitions do not explain. The candidate with the lowest cost is chosen.
+"""
 
 from dataclasses import dataclass, field
 
@@ -115,15 +119,15 @@ def _find(signatures: Signatures, borders: Indices) -> Steps | None:
         return None
     begins, lengths = _repetitions(signatures, period)
     sums = _window_sums(signatures, period)
-    reference = begins[np.argmax(lengths)]  # the step is the first period of the longest repetition
-    elements = []  # first element of each step
+    reference_step = begins[np.argmax(lengths)]  # the first period of the longest repetition
+    first_elements = []  # of each step
     end = 0
-    for match in np.flatnonzero(sums == sums[reference]):
-        if match >= end:
-            elements.append(match)
+    for match in np.flatnonzero(sums == sums[reference_step]):
+        if match >= end:  # steps do not overlap
+            first_elements.append(match)
             end = match + period
-    starts = borders[np.array(elements)]
-    ends = borders[np.array(elements) + period]
+    starts = borders[np.array(first_elements)]
+    ends = borders[np.array(first_elements) + period]
     sizes = ends - starts
     coverage = float(sizes.sum() / borders[-1])
     if coverage < _MIN_COVERAGE:
@@ -133,7 +137,7 @@ def _find(signatures: Signatures, borders: Indices) -> Steps | None:
 
 def _candidates(signatures: Signatures) -> list[int]:
     """Returns the distances between equal sequences. The distances that cover most operations come first."""
-    covered = np.zeros(len(signatures) + 1)  # number of operations, by distance
+    covered = np.zeros(len(signatures) + 1)  # number of operations between equal sequences, by distance
     for length in _ANCHOR_LENGTHS:
         if len(signatures) < 2 * length:
             break

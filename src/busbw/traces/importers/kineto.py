@@ -67,6 +67,7 @@ class _RankReader:
         """True for an operation from a call, false for one from the description of a kernel."""
         self._kernels = [array("q") for _ in range(5)]
         """"External id", start, end, stream and channels of each kernel."""
+        self._last_kernel_id = _NO_ID
 
     def read(self) -> None:
         """Reads the file."""
@@ -114,7 +115,8 @@ class _RankReader:
         channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
         stream = self._rank.stream(str(arguments.get("stream", event.get("tid"))))
         # Further kernels of an operation have the "External id" of the kernel before them.
-        is_continued = identity != _NO_ID and bool(self._kernels[0]) and self._kernels[0][-1] == identity
+        is_continued = identity != _NO_ID and identity == self._last_kernel_id
+        self._last_kernel_id = identity
         for column, value in zip(self._kernels, (identity, start_ns, end_ns, stream, channels), strict=True):
             column.append(value)
         if is_described and not is_continued:

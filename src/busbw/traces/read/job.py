@@ -65,7 +65,7 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     base = max(index_of_rank.values(), key=len)  # the communicator with most ranks in this process
     if len(base) == 1:
         return [frozenset(entries)]
-    same_rank = {index: {index} for index in entries}  # all communicators of the rank, by each communicator
+    same_rank = {index: {index} for index in entries}  # by communicator: all communicators of its rank
     certain = set(base.values())  # communicators that show which rank has them
     for field_name in ("thread", "stream"):
         for used in _used_communicators(file, field_name):
