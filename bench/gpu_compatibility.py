@@ -158,6 +158,7 @@ def table_rows(text: str) -> list[list[str]]:
     for line in text.splitlines():
         words = line.split()
         if words and words[0].isdigit() and len(words) in (12, 13):  # 12 with a blank redop, as hypercube
+            # The last eight words are time, algbw, busbw and #wrong out of place, and the same in place.
             rows.append([*words[:-8], words[-5], words[-1]])
     return rows
 
