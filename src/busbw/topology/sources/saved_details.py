@@ -30,7 +30,7 @@ _SUMMARY_GPU = re.compile(
 _SUMMARY_MEMORY = re.compile(r"\|[^|]*\|\s*\d{1,9}MiB\s*/\s*(\d{1,9})MiB\s*\|[^|]*\|", re.ASCII)
 """Second line of a GPU, with its memory: "| N/A  33C  P0  76W / 700W |  1MiB / 143771MiB |  0%  Default |"."""
 _SUMMARY_MIG = re.compile(r"\|\s*\|\s*\|\s*(Enabled|Disabled|N/A)\*?\s*\|")
-"""Third line of a GPU, with its MIG mode: "|  |  |  Disabled |". A star marks a mode that changes with the next reset."""
+"""Third line of a GPU, with its MIG mode: "|  |  |  Disabled |". A star marks a mode until the next reset."""
 _SUMMARY_DRIVER = re.compile(
     r"\|\s*NVIDIA-SMI\s+\S{1,20}\s+Driver Version:\s+(\d[\d.]{0,19})(?:\s+CUDA Version:\s+(\d{1,3}\.\d{1,2}))?[^|]*\|",
     re.ASCII,
