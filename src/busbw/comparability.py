@@ -222,12 +222,15 @@ def find_system_difference(table: Table, system: System) -> Difference | None:
     None also if busbw has no description of the log's device: then the user knows better.
     """
     log_system = system_of(table)
-    if log_system is None or log_system.generation == system.generation == "host":
+    if log_system is None:
+        return None
+    is_log_of_processors, is_system_of_processors = log_system.generation == "host", system.generation == "host"
+    if is_log_of_processors and is_system_of_processors:
         return None
     device_names = ", ".join(table.devices) or log_system.title
     is_listed = any(device.lower() in device_names.lower() for device in system.devices)
-    is_other_kind = (log_system.generation == "host") != (system.generation == "host")
-    if not is_other_kind and (is_listed or _gpu_name(log_system) == _gpu_name(system)):
+    is_same_kind = is_log_of_processors == is_system_of_processors
+    if is_same_kind and (is_listed or _gpu_name(log_system) == _gpu_name(system)):
         return None
     return Difference("GPU", f"the log states {device_names}, and the stated system is {system.title}")
 

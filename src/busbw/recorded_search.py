@@ -112,7 +112,11 @@ def redact_search(search: RecordedSearch) -> RecordedSearch:
 
 
 def _decode_round(record: RoundRecord, cluster: Cluster) -> tuple[Round, RoundResult]:
-    """Raises ValueError if the round names GPUs that do not exist, or other flows than it has times for."""
+    """Returns the round of a line, and its result.
+
+    Raises:
+        ValueError: The round names GPUs that do not exist, or has times for another number of flows.
+    """
     source, target = np.array(record.sources, dtype=np.int64), np.array(record.targets, dtype=np.int64)
     flow_count = len(record.times_us)
     gpus = np.concatenate([source, target])

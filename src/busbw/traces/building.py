@@ -35,7 +35,7 @@ Numbers = NDArray[np.int64]
 
 
 class Call(NamedTuple):
-    """A call of one rank. Values not in the source keep their default."""
+    """A call of one rank. A value that the source does not state keeps its default, which means none or unknown."""
 
     function: int
     communicator: int

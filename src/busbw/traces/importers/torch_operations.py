@@ -9,9 +9,9 @@ from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import ROOTED, TRANSFERS, Flag, Function
 
 _FUNCTIONS = {one.name.lower().replace("_", ""): one for one in Function if one <= Function.RECV}
-"""Functions by their name without underscores, which begins the names of PyTorch.
+"""Functions by their name without underscores. PyTorch's names of collectives begin with it: "all_reduce_coalesced".
 
-If a name begins another name, the longer name comes first."""
+The first name that fits counts, so "reducescatter" comes before "reduce"."""
 _DATATYPE_NAMES = (
     "char int8",
     "byte uint8 bool",
@@ -130,6 +130,7 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
         if not operation.are_splits_known or inputs != outputs or inputs % size:
             return [_unknown_alltoall(builder, operation, base)]
         count = inputs // size
+    # PyTorch's names with "oop" are out of place, such as "_reduce_oop".
     is_in_place = function in (Function.ALL_REDUCE, Function.BROADCAST, Function.REDUCE) and "oop" not in name
     return [
         base._replace(

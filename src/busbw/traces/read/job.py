@@ -54,9 +54,9 @@ def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_Ra
 def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int]]:
     """Returns the communicators of each rank of a process, by their indices.
 
-    A process has several ranks if it has several ranks of one communicator. A thread that uses two communicators shows
-    that both belong to one rank. So does a stream, if the thread does not decide. An ambiguous communicator is left
-    out, which is a problem.
+    A process has several ranks if it has several ranks of one communicator. The communicators that one thread uses
+    belong to one rank, and so do those of one stream. A thread or stream with two ranks of one communicator shows
+    nothing. A communicator is left out, with a problem, if neither a thread nor a stream shows its rank.
     """
     entries = file.communicators
     index_of_rank = defaultdict[int, dict[int, int]](dict)
@@ -66,7 +66,7 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     if len(base) == 1:
         return [frozenset(entries)]
     same_rank = {index: {index} for index in entries}  # by communicator: all communicators of its rank
-    certain = set(base.values())  # communicators that show which rank has them
+    with_known_rank = set(base.values())
     for field_name in ("thread", "stream"):
         for used in _used_communicators(file, field_name):
             merged = set[int]().union(*(same_rank[index] for index in used))
@@ -75,9 +75,9 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
                 continue
             same_rank.update(dict.fromkeys(merged, merged))
             if field_name == "thread":
-                certain |= merged
+                with_known_rank |= merged
     distinct = {min(indices): frozenset(indices) for indices in same_rank.values()}
-    ranks = [indices for indices in distinct.values() if indices & certain]
+    ranks = [indices for indices in distinct.values() if indices & with_known_rank]
     ambiguous = sorted(set(entries) - set().union(*ranks))
     if lost := int(np.isin(file.operations["communicator"], ambiguous).sum()):
         builder.add_problem(
