@@ -186,8 +186,9 @@ class Simulation:
         # The numbers of a place have another meaning for each kind, so each case uses only the masks of its kind.
         is_at_leaf = is_network & (leaves == place[0]).any(axis=0)
         is_at_uplink = is_at_leaf & (leaves[0] != leaves[1])
-        # In each node, the GPU, its NIC and the rail of the NIC have the same number.
-        is_slow_end = (nodes == place[0]) & (rails == place[1] if len(place) > 1 else False)
+        # In each node, a GPU, its NIC and the rail of the NIC have the same number. -1: the fault has no such part.
+        slow_number = place[1] if len(place) > 1 else -1
+        is_slow_end = (nodes == place[0]) & (rails == slow_number)
         match fault.kind:
             case "gpu":
                 is_crossing = is_slow_end.any(axis=0)

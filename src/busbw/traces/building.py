@@ -39,7 +39,7 @@ class Call(NamedTuple):
 
     function: int
     communicator: int
-    """Index from `TraceBuilder.communicator`."""
+    """Index from `TraceBuilder.find_or_add_communicator`."""
     elements: int
     """Argument `count` of the call of NCCL."""
     datatype: int = layout.UNKNOWN_BYTE
@@ -85,11 +85,11 @@ class RankBuilder:
         self._streams: dict[Hashable, int] = {}
         self._threads: dict[Hashable, int] = {}
 
-    def stream(self, name: Hashable) -> int:
+    def number_stream(self, name: Hashable) -> int:
         """Returns the number of a stream in the order of appearance."""
         return min(self._streams.setdefault(name, len(self._streams)), layout.UNKNOWN_INDEX)
 
-    def thread(self, name: Hashable) -> int:
+    def number_thread(self, name: Hashable) -> int:
         """Returns the number of a thread in the order of appearance."""
         return self._threads.setdefault(name, len(self._threads))
 
@@ -201,13 +201,15 @@ class TraceBuilder:
         if count:
             self._problems[problem] += count
 
-    def rank(self, key: Hashable, source: str) -> RankBuilder:
+    def find_or_add_rank(self, key: Hashable, source: str) -> RankBuilder:
         """Returns the rank with this key, and creates it if it is new."""
         if key not in self._ranks:
             self._ranks[key] = RankBuilder(source, self._producer)
         return self._ranks[key]
 
-    def communicator(self, identity: str, size: int, *, name: str = "", members: Sequence[int] = ()) -> int | None:
+    def find_or_add_communicator(
+        self, identity: str, size: int, *, name: str = "", members: Sequence[int] = ()
+    ) -> int | None:
         """Returns the index of a communicator, and creates it if it is new. None if its values are impossible.
 
         Args:

@@ -81,7 +81,7 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
         builder.add_problem("{count} process groups have unknown ranks; the ranks that use one are taken")
         groups[name] = sorted(users[name])
     for path, number in zip(paths, numbers, strict=True):
-        rank = builder.rank(number, path_text(path))
+        rank = builder.find_or_add_rank(number, path_text(path))
         rank.rank = number
         for node in _nodes(builder, path):
             if node.kind in (_SEND, _RECV, _COLLECTIVE):
@@ -118,7 +118,7 @@ def _add(builder: TraceBuilder, rank: RankBuilder, number: int, node: _Node, mem
             datatype=_INT8,
             flags=Flag.COUNT_IS_IN_BYTES,
             peer=peer,
-            stream=rank.stream(_number(node, "stream")),
+            stream=rank.number_stream(_number(node, "stream")),
             duration_ns=node.duration_us * 1000,
         )
     )

@@ -51,7 +51,7 @@ class _RankReader:
     def __init__(self, builder: TraceBuilder, path: Path) -> None:
         self._builder = builder
         self._path = path
-        self._rank = builder.rank(path, path_text(path))
+        self._rank = builder.find_or_add_rank(path, path_text(path))
         match = _FILE_RANK.search(path.name)
         self._rank.rank = int(match[1]) if match else None
         self._job_groups: dict[str, list[int]] = {}
@@ -101,7 +101,7 @@ class _RankReader:
         if not 0 <= identity < _MAX_ID:
             identity = _NO_ID
         if category == "cpu_op" and is_described:
-            times = {"enqueue_ns": _nanoseconds(event["ts"]), "thread": self._rank.thread(event.get("tid"))}
+            times = {"enqueue_ns": _nanoseconds(event["ts"]), "thread": self._rank.number_thread(event.get("tid"))}
             self._add(arguments, identity, times, is_call=True)
         elif category in ("kernel", "Kernel") and (is_described or "nccl" in str(event.get("name")).lower()):
             self._read_kernel(event, arguments, identity, is_described=is_described)
@@ -113,7 +113,7 @@ class _RankReader:
         end_ns = start_ns + _nanoseconds(event["dur"])
         grid = arguments.get("grid")  # NCCL starts one block per channel
         channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
-        stream = self._rank.stream(str(arguments.get("stream", event.get("tid"))))
+        stream = self._rank.number_stream(str(arguments.get("stream", event.get("tid"))))
         # Further kernels of an operation have the "External id" of the kernel before them.
         is_continued = identity != _NO_ID and identity == self._last_kernel_id
         self._last_kernel_id = identity

@@ -183,12 +183,12 @@ class _Reader:
                 elements=count,
                 datatype=datatype,
                 redop=int(match["redop"]) if function in REDUCING else layout.UNKNOWN_BYTE,
-                stream=rank.stream(match["stream"]),
+                stream=rank.number_stream(match["stream"]),
                 peer=peer if function in (*ROOTED, *TRANSFERS) else -1,
                 group=self._group(thread, function, peer, match),
                 enqueue_ns=_time_ns(line[: match.start()]),
                 flags=_in_place_flags(function, match, communicator, size_bytes),
-                thread=rank.thread(match["thread"] or b""),
+                thread=rank.number_thread(match["thread"] or b""),
             )
         )
         prints_kernel = communicator.own_rank == 0 and size > 1 and function not in TRANSFERS

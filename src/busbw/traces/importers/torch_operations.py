@@ -11,7 +11,7 @@ from busbw.traces.format import ROOTED, TRANSFERS, Flag, Function
 _FUNCTIONS = {one.name.lower().replace("_", ""): one for one in Function if one <= Function.RECV}
 """Functions by their name without underscores. PyTorch's names of collectives begin with it: "all_reduce_coalesced".
 
-The first name that fits counts, so "reducescatter" comes before "reduce"."""
+The first name that fits is used, so "reducescatter" comes before "reduce"."""
 _DATATYPE_NAMES = (
     "char int8",
     "byte uint8 bool",
@@ -85,7 +85,7 @@ def read_groups(description: object) -> dict[str, list[int]]:
 def group_index(builder: TraceBuilder, name: str, size: int, members: Sequence[int]) -> int | None:
     """Returns the communicator of a process group. Its name is unique only together with its ranks."""
     text = ",".join(map(str, members)) or f"{size} ranks"
-    return builder.communicator(f"{name}:{text}", size, name=name, members=members)
+    return builder.find_or_add_communicator(f"{name}:{text}", size, name=name, members=members)
 
 
 def is_operation(name: str) -> bool:

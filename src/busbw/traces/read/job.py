@@ -41,7 +41,7 @@ def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_Ra
     parts: list[_RankPart] = []
     for file in sorted(files, key=lambda one: int(one.header["rank"])):
         for indices in _split_ranks(builder, file):
-            parts.append(_RankPart(file, builder.rank(len(parts), file.name), indices))
+            parts.append(_RankPart(file, builder.find_or_add_rank(len(parts), file.name), indices))
     numbers = [int(part.file.header["rank"]) for part in parts]
     are_known = min(numbers, default=-1) >= 0
     are_distinct = len(set(numbers)) == len(numbers)
@@ -107,7 +107,9 @@ def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> Non
         declared_sizes[entry.id].add(entry.size)
     for file_index, part, entry in sorted(entries, key=lambda one: one[0]):
         members = [entry.members.get(own_rank, -1) for own_rank in range(max(entry.members, default=-1) + 1)]
-        trace_index = builder.communicator(f"{entry.id:016x}", sizes[entry.id], name=entry.name, members=members)
+        trace_index = builder.find_or_add_communicator(
+            f"{entry.id:016x}", sizes[entry.id], name=entry.name, members=members
+        )
         if trace_index is not None:
             part.trace_indices[file_index] = trace_index
             builder.join(part.rank, trace_index, entry.rank)
