@@ -199,7 +199,7 @@ def compare_documents(name: str, theirs: Any, ours: Any) -> Comparison:
 
 
 def topmost_keys(keys: set[str]) -> list[str]:
-    """Returns the keys that are not below another one of the keys, sorted."""
+    """Returns the keys without those below another key, sorted: only "a" of "a", "a.b" and "a[].c"."""
     return sorted(key for key in keys if not any(key.startswith((f"{other}.", f"{other}[]")) for other in keys))
 
 

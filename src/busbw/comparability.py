@@ -78,7 +78,7 @@ class Difference(Struct, frozen=True):
     fact: FactName
     text: str
     is_stated: bool = True
-    """True if both state the fact."""
+    """False if only one side states the fact, or neither."""
 
 
 def differences_text(differences: Iterable[Difference]) -> str:

@@ -185,7 +185,7 @@ def devices() -> list[str]:
 
 
 def missing_gpu_support() -> str:
-    """Returns the engine's reason with a remedy if its build has no GPU engine. Empty if it has one."""
+    """Returns why the engine's build has no GPU engine, with a remedy. Empty if it has one."""
     if "backend nccl" in versions():
         return ""
     _, _, reason = _run_engine("--list-devices").stderr.strip().partition("no GPU: ")

@@ -42,7 +42,7 @@ INTERRUPT_CODES = frozenset({int(ExitCode.INTERRUPTED), SIGNALLED + signal.SIGTE
 
 
 class TerminatedError(KeyboardInterrupt):
-    """Interrupt by SIGTERM or SIGHUP. Its exit code is that of SIGTERM for both, as in the engine."""
+    """Interrupt by SIGTERM or SIGHUP. Both have the exit code of SIGTERM, as in the engine."""
 
 
 def interrupt_exit_code(interrupt: KeyboardInterrupt) -> int:

@@ -1,4 +1,4 @@
-"""Pipes to a measuring program: of a program that is started here, or of one that started this process."""
+"""Pipes to a measuring program. Either this process starts the program, or the program has started this process."""
 
 import os
 import subprocess

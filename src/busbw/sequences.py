@@ -36,7 +36,7 @@ class Extent(NamedTuple):
 
 
 class _SpooledFile(tempfile.SpooledTemporaryFile[bytes]):
-    """A temporary file that is in memory while it is short. Python 3.10 lacks the methods, which writers need."""
+    """A temporary file that is in memory while it is short. Writers need these methods, which Python 3.10 lacks."""
 
     def readable(self) -> bool:
         return True
@@ -50,7 +50,7 @@ class _SpooledFile(tempfile.SpooledTemporaryFile[bytes]):
 
 @contextmanager
 def temporary_file() -> Iterator[BinaryIO]:
-    """Makes a temporary file. Errors of its end are ignored, because its content is no longer needed."""
+    """Makes a temporary file. Errors when it is closed are ignored, because its content is no longer needed."""
     file = _SpooledFile(_MAX_BYTES_IN_MEMORY)
     try:
         yield cast(BinaryIO, file)

@@ -91,7 +91,7 @@ class Simulation:
         return times + _FLOW_START_US, _ROUND_START_S + longest_us * iterations / 1e6 + timeout_s
 
     def _fault_factor(self, source: Numbers, target: Numbers, is_network: Mask, shape: tuple[int, int]) -> Values:
-        """Returns the factor by which the worst fault on its path prolongs each iteration of each flow."""
+        """Returns the factor by which the worst fault on the path of a flow prolongs each iteration: [flows, iterations]."""
         worst: Values = np.ones(shape)
         for fault in self.faults:
             is_crossing = self._crosses_fault(fault, source, target, is_network)
@@ -119,7 +119,7 @@ class Simulation:
         return carrier[source], carrier[target]
 
     def _flows_at_ends(self, source: Numbers, target: Numbers) -> Numbers:
-        """Returns for each flow (column) the number of flows that its sender sends, and that its receiver receives."""
+        """Returns an array [2, flows]: number of flows of the same sender, and number of flows of the same receiver."""
         return np.stack([np.bincount(end, minlength=len(self._leaf))[end] for end in (source, target)])
 
     def _reserve(self, fault: SimulatedFault, source: Numbers, target: Numbers) -> Values:

@@ -44,7 +44,7 @@ class RankTrace:
     operations: Operations = field(repr=False)
     """In the order of the calls. `communicator` is an index of `Trace.communicators`."""
     own_rank_by_communicator: dict[int, int] = field(default_factory=dict)
-    """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
+    """Own rank in each communicator, by the index of the communicator in `Trace.communicators`."""
     lost_count: int = 0
     """Operations that the recorder could not store, or that are not valid."""
     first_unmatched: int | None = None
@@ -57,7 +57,7 @@ class RankTrace:
 
 
 class Matching(NamedTuple):
-    """Operations of a trace across its ranks."""
+    """Result of matching the operations of all ranks."""
 
     operations: tuple[MatchedOperations, ...]
     problems: tuple[str, ...]

@@ -27,7 +27,7 @@ _MAX_COST = 0.6
 _MIN_COVERAGE = 1 - _MAX_COST
 """Minimum share of the operations in steps. A benchmark repeats each size, but the steps of one size cover less."""
 _MAX_SINGLE_SHARE = 0.001
-"""Maximum share of the elements of a step in operations that occur once in it: `count_repetitions` ignores these."""
+"""`count_repetitions` ignores operations that occur once in a step, up to this share of the sum of all counts."""
 _MIN_EXACT_SHARE = 0.95
 """Minimum coverage of steps with equal counts, relative to steps with any counts. With less, counts are ignored."""
 

@@ -57,7 +57,7 @@ def _measure_depths(calls: CallTable, span: slice, groups: Sequence[Communicator
 def _mean_alone_us(
     calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup], measured: Sequence[Depths | None]
 ) -> Values:
-    """Returns the time per step in which only this group communicates, for each group: mean over its ranks."""
+    """Returns, for each group, the time per step in which no other group communicates: mean over the group's ranks."""
     known = [(one.step_count, depth) for one, depth in zip(calls, measured, strict=True) if depth]
     if not known:
         return np.full(len(groups), np.nan)

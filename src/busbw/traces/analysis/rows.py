@@ -82,7 +82,7 @@ def _is_in_group(rank: RankCalls, group: CommunicatorGroup) -> bool:
 def _bandwidths(
     function: str, size_bytes: int | None, transfer_us: float | None, ranks: int
 ) -> tuple[float, float] | tuple[None, None]:
-    """Returns algbw and busbw of a collective. None if one of its properties is unknown."""
+    """Returns algbw and busbw of a collective. None for other functions, one rank, and an unknown size or time."""
     collective = collectives().get(function)
     if collective is None or not size_bytes or not transfer_us or ranks < 2:
         return None, None

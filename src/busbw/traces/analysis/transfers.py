@@ -129,7 +129,7 @@ class Arrivals(NamedTuple):
 
 
 def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock_error_ns: float) -> Arrivals:
-    """Measures waits, and the lateness of each rank that its own computing causes.
+    """Measures how long each rank waits, and how late it is because of its own computing.
 
     Only the last rank of an operation is late. Two limits apply to its lateness:
 
@@ -165,7 +165,7 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
 
 
 def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> Values:
-    """Returns the lateness of the last rank of each operation that its own computing causes. NaN: unknown.
+    """Returns, for each operation, how late the last rank is because of its own computing. NaN: unknown.
 
     Args:
         start_ns: Starts as an array [operations, ranks].
@@ -186,7 +186,7 @@ def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> V
 
 
 def _gaps(starts_ns: Values, ends_ns: Values) -> Values:
-    """Returns the time of each call of a rank since the last end of a call before its start. NaN: unknown."""
+    """Returns, for each call of a rank, the time from the last end of an earlier call to its start. NaN: unknown."""
     ends = np.sort(ends_ns[~np.isnan(ends_ns)])
     gaps = np.full(len(starts_ns), np.nan)
     if len(ends):

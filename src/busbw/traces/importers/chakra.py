@@ -136,7 +136,7 @@ def _number(node: _Node, name: str) -> int:
 
 
 def _parse_groups(text: str) -> dict[str, list[int]]:
-    """Returns ranks by name of process groups from the input of the node that PyTorch writes for them."""
+    """Returns the ranks of process groups by name, from the input of a node "process_group:init"."""
     start, end = text.find("[{"), text.rfind("}]")
     try:
         return read_groups(json.loads(text[start : end + 2].replace('\\"', '"')))

@@ -62,7 +62,7 @@ class ReplayProgram:
     estimated_ns: int
     """Approximate time of the replayed step: the time in the trace, divided by the divisor of counts. 0 if unknown."""
     communicators: tuple[tuple[int, ...], ...]
-    """Ranks of each communicator, in the order of its ranks."""
+    """For each communicator, the rank of the job by rank of the communicator."""
     operations: tuple[tuple[ReplayOperation, ...], ...]
     """For each rank its operations, in the order of the calls."""
     notes: tuple[str, ...]
