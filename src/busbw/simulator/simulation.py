@@ -91,7 +91,7 @@ class Simulation:
         return times + _FLOW_START_US, _ROUND_START_S + longest_us * iterations / 1e6 + timeout_s
 
     def _fault_factor(self, source: Numbers, target: Numbers, is_network: Mask, shape: tuple[int, int]) -> Values:
-        """Returns the factor by which the worst fault on the path of a flow prolongs each iteration: [flows, iterations]."""
+        """Returns [flows, iterations]: the factor by which the worst fault on the path prolongs an iteration."""
         worst: Values = np.ones(shape)
         for fault in self.faults:
             is_crossing = self._crosses_fault(fault, source, target, is_network)
