@@ -65,6 +65,8 @@ _SLOW_SHARE = 0.2
 """Share of slow iterations of an intermittent NIC."""
 _GROUP_SIZES: dict[Layout, tuple[int, ...]] = {"rail": (4, 8, 16, 32), "leaf-spine": (2, 4, 8, 16)}
 """Numbers of nodes below one leaf switch, by layout."""
+_MAX_NAMES = 12
+"""Maximum number of named parts that a score stores."""
 _NETWORK_FAULTS = ("rail", "leaf", "uplink", "one-uplink")
 """Faults outside of the nodes. The rules name only nodes, so each node that they name is wrong."""
 
@@ -172,7 +174,7 @@ def measure(case: Case) -> Score:
         random = np.random.default_rng(seed)
         accusation = RULES[method](JobMeasurer(simulation), nodes, random)
         result = baseline_result(fault, faults, accusation.nodes)
-        names = [f"n{node}" for node in sorted(accusation.nodes)[:8]]
+        names = [f"n{node}" for node in sorted(accusation.nodes)]
         rounds, simulated_s = accusation.rounds, None
     else:
         search = Search(measurer=SimulatedMeasurer(simulation), seed=seed)
@@ -192,7 +194,7 @@ def measure(case: Case) -> Score:
         rounds=rounds,
         simulated_s=simulated_s,
         real_s=time.perf_counter() - start_s,
-        names=names[:12],
+        names=names[:_MAX_NAMES],
         truth=[" or ".join(part.text for part in same_hardware) for same_hardware in truth],
     )
 

@@ -102,7 +102,7 @@ class ItemFile:
 
     def read(self, extent: Extent) -> bytes:
         """Returns the encoded list of the items of an extent."""
-        # Threads and forked processes share the position of the file, so `pread` reads without it.
+        # Threads and forked processes share the position of the file. `pread` neither uses nor changes it.
         return zlib.decompress(os.pread(self._open().fileno(), extent.length, extent.offset))
 
     def _open(self) -> IO[bytes]:

@@ -241,7 +241,7 @@ def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leade
     is_datatype_known = datatype < len(DATATYPE_BYTES)
     element_bytes = DATATYPE_BYTES[np.where(is_datatype_known, datatype, 0)]
     sizes = operations["count"].astype(np.int64) * element_bytes
-    # The count of these functions is the share of one rank. Their size in nccl-tests is that of all shares.
+    # If a buffer has a share for each rank, the count is that of one share, and the size is that of all shares.
     by_function = [(function, collectives().get(function.name.lower())) for function in Function]
     share_functions = [int(function) for function, one in by_function if one and one.size == "shares"]
     has_shares = np.isin(operations["function"], share_functions)
