@@ -201,6 +201,7 @@ def _list_rank_calls(
     function = operations["function"][is_leader].astype(np.int64)
     function[call_of[exchanged]] = EXCHANGE
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
+    # The times of a modelled trace contain only computation, so the duration of its steps stays unknown.
     has_only_host_times = np.isnan(start_ns).all() and not trace.is_modelled
     operation_times_ns = enqueue_ns if has_only_host_times else start_ns
     step_of, analyzed = _complete_steps(rank.steps, len(operations))
