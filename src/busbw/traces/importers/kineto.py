@@ -177,6 +177,7 @@ class _RankReader:
         order = np.argsort(kernel_ids, kind="stable")
         distinct_ids, firsts = np.unique(kernel_ids[order], return_index=True)
         if len(distinct_ids):
+            # `reduceat` combines the kernels of each id: from the first start to the last end, with the most channels.
             max_channels = np.maximum.reduceat(channels[order], firsts)
             are_channels_known = (max_channels > 0) & (max_channels < layout.UNKNOWN_BYTE)
             positions = np.minimum(np.searchsorted(distinct_ids, ids), len(distinct_ids) - 1)
