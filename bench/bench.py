@@ -53,7 +53,7 @@ def rows_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
     return [record for record in records_of(program, flags) if record["kind"] == "row"]
 
 
-def overhead(programs: Path, build: Path) -> dict[str, Any]:
+def measure_overhead(programs: Path, build: Path) -> dict[str, Any]:
     """Compares the engine with a bare loop: 8-byte all-reduce of 2 ranks on the same backend, alternating."""
     iterations = 200_000
     flags = ["-t", "2", "-b", "8", "-e", "8", "-n", str(iterations), "-w", "20000", "-c", "0", "--placement", "out"]
@@ -64,7 +64,7 @@ def overhead(programs: Path, build: Path) -> dict[str, Any]:
     }
     times_us: dict[str, list[float]] = {"bare": [], "engine": []}
     for pair in range(OVERHEAD_PAIRS):
-        for side in sorted(measure_us, reverse=pair % 2 == 1):
+        for side in sorted(measure_us, reverse=pair % 2 == 1):  # each side is first in every other pair
             times_us[side].append(measure_us[side]())
     ratios = [engine / bare for engine, bare in zip(times_us["engine"], times_us["bare"], strict=True)]
     low, median, high = statistics.quantiles(ratios, n=4)
@@ -79,7 +79,7 @@ def overhead(programs: Path, build: Path) -> dict[str, Any]:
     }
 
 
-def startup(programs: Path) -> dict[str, Any]:
+def measure_startup(programs: Path) -> dict[str, Any]:
     """Measures the milliseconds from the start of the program to its first row."""
     times_ms = []
     for _ in range(ROUNDS):
@@ -94,7 +94,7 @@ def startup(programs: Path) -> dict[str, Any]:
     return {"first_row_ms_median": statistics.median(times_ms), "first_row_ms_max": max(times_ms), "rounds": ROUNDS}
 
 
-def check_speed(build: Path) -> dict[str, Any]:
+def measure_check(build: Path) -> dict[str, Any]:
     """Measures the check of 1 GiB of float sums per rank at 4 ranks, and plain reads of the same memory."""
     speeds = [json.loads(run([str(build / "check_speed")])) for _ in range(3)]
     result: dict[str, Any] = {
@@ -105,7 +105,7 @@ def check_speed(build: Path) -> dict[str, Any]:
     return result
 
 
-def output_cost(programs: Path, build: Path) -> dict[str, Any]:
+def measure_output(programs: Path, build: Path) -> dict[str, Any]:
     """Measures the time to write 1,000 sizes with all samples, relative to the time of their measurement."""
     with tempfile.TemporaryDirectory() as folder:
         costs_s = [float(run([str(build / "output_cost"), f"{folder}/{i}.jsonl"])) for i in range(ROUNDS)]
@@ -226,10 +226,10 @@ def main() -> int:
         ),
     }
     steps: dict[str, Callable[[], dict[str, Any]]] = {
-        "overhead": lambda: overhead(arguments.programs, arguments.build),
-        "startup": lambda: startup(arguments.programs),
-        "check_speed": lambda: check_speed(arguments.build),
-        "output_cost": lambda: output_cost(arguments.programs, arguments.build),
+        "overhead": lambda: measure_overhead(arguments.programs, arguments.build),
+        "startup": lambda: measure_startup(arguments.programs),
+        "check_speed": lambda: measure_check(arguments.build),
+        "output_cost": lambda: measure_output(arguments.programs, arguments.build),
     }
     if arguments.mpi:
         steps["open_mpi"] = lambda: compare_with_open_mpi(arguments.programs, arguments.mpi, arguments.build)

@@ -65,6 +65,8 @@ _SLOW_SHARE = 0.2
 """Share of slow iterations of an intermittent NIC."""
 _GROUP_SIZES: dict[Layout, tuple[int, ...]] = {"rail": (4, 8, 16, 32), "leaf-spine": (2, 4, 8, 16)}
 """Numbers of nodes below one leaf switch, by layout."""
+_MAX_NAMES = 12
+"""Maximum number of named parts that a score stores."""
 _NETWORK_FAULTS = ("rail", "leaf", "uplink", "one-uplink")
 """Faults outside of the nodes. The rules name only nodes, so each node that they name is wrong."""
 
@@ -120,7 +122,7 @@ def main() -> int:
         for slowdown in (arguments.slowdowns if has_slowdown(fault) else [0.0])
         for method in methods
     ]
-    missing = [case for case in cases if case not in done and exists(case.fault, case.nodes)]
+    missing = [case for case in cases if case not in done and can_occur(case.fault, case.nodes)]
     with Pool(arguments.processes) as pool, arguments.results.open("ab") as results:
         for score in pool.imap_unordered(measure, missing, chunksize=4):
             stored.append(score)
@@ -144,11 +146,11 @@ def print_failures(scores: Iterable[Score]) -> None:
 
 
 def has_slowdown(fault: str) -> bool:
-    """Returns False for faults with a slow-down of their own."""
+    """Returns False for faults with a fixed effect, and for "none"."""
     return fault not in ("none", "dead", "failover")
 
 
-def exists(fault: str, nodes: int) -> bool:
+def can_occur(fault: str, nodes: int) -> bool:
     """Returns False for a fault that a cluster of this size cannot have."""
     return nodes > 2 or fault not in ("pair", "uplink", "one-uplink", "leaf", "node")
 
@@ -172,7 +174,7 @@ def measure(case: Case) -> Score:
         random = np.random.default_rng(seed)
         accusation = RULES[method](JobMeasurer(simulation), nodes, random)
         result = baseline_result(fault, faults, accusation.nodes)
-        names = [f"n{node}" for node in sorted(accusation.nodes)[:8]]
+        names = [f"n{node}" for node in sorted(accusation.nodes)]
         rounds, simulated_s = accusation.rounds, None
     else:
         search = Search(measurer=SimulatedMeasurer(simulation), seed=seed)
@@ -192,14 +194,15 @@ def measure(case: Case) -> Score:
         rounds=rounds,
         simulated_s=simulated_s,
         real_s=time.perf_counter() - start_s,
-        names=names[:12],
+        names=names[:_MAX_NAMES],
         truth=[" or ".join(part.text for part in same_hardware) for same_hardware in truth],
     )
 
 
 def draw(fault: str, slowdown: float, nodes: int, seed: int) -> tuple[Fabric, list[SimulatedFault], Noise]:
     """Returns fabric, faults and noise of a seed."""
-    random = np.random.default_rng([seed, nodes, sum(map(ord, fault))])
+    fault_number = sum(map(ord, fault))
+    random = np.random.default_rng([seed, nodes, fault_number])
     is_rail_layout = random.random() < 0.6 or nodes < 16
     layout: Layout = "rail" if is_rail_layout else "leaf-spine"
     sizes = [size for size in _GROUP_SIZES[layout] if size * 3 <= nodes]

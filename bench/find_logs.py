@@ -105,7 +105,7 @@ def search(case: Case, seed: int) -> str:
 def simulate(case: Case, seed: int) -> tuple[list[GroupRun], set[str]]:
     """Returns the runs of a seed and the slow nodes."""
     shape, (fault, slowdown) = case
-    random = np.random.default_rng([seed, *shape[:3], round(100 * slowdown)])
+    random = np.random.default_rng([seed, shape.nodes, shape.job_nodes, shape.jobs, round(100 * slowdown)])
     slow = random.choice(shape.nodes, {"none": 0, "two": 2}.get(fault, 1), replace=False)
     noise = random.choice([0.01, 0.02, 0.03])
     disturbed_share = random.choice([0, 0.02, 0.05])
@@ -117,12 +117,12 @@ def simulate(case: Case, seed: int) -> tuple[list[GroupRun], set[str]]:
         neighbors = (first + np.arange(count)) % shape.nodes
         nodes = neighbors if shape.placement == "neighbors" else random.choice(shape.nodes, count, replace=False)
         is_slow = np.isin(slow, nodes).any() and random.random() < share
-        scatter = random.normal(0, noise)
+        run_noise = random.normal(0, noise)
         is_disturbed = random.random() < disturbed_share
-        disturbance = is_disturbed * random.exponential(_DISTURBANCE)
-        log_slowdown = (np.log(slowdown) if is_slow else 0.0) + (scatter + disturbance)
+        disturbance = is_disturbed * random.exponential(_DISTURBANCE)  # 0 for a run that is not disturbed
+        log_slowdown = (np.log(slowdown) if is_slow else 0.0) + (run_noise + disturbance)
         usual_us = 5000 * count**0.1  # grows slowly with the number of nodes
-        point: tuple[Hashable, int] = ("sum", 1 << 30)
+        point: tuple[Hashable, int] = ("sum", 1 << 30)  # operator and size
         times_us = {point: float(usual_us * np.exp(log_slowdown))}
         runs.append(GroupRun(nodes=frozenset(f"n{node}" for node in nodes), configuration=count, times_us=times_us))
     return runs, {f"n{node}" for node in slow}

@@ -158,6 +158,7 @@ def table_rows(text: str) -> list[list[str]]:
     for line in text.splitlines():
         words = line.split()
         if words and words[0].isdigit() and len(words) in (12, 13):  # 12 with a blank redop, as hypercube
+            # The last eight words are time, algbw, busbw and #wrong out of place, and the same in place.
             rows.append([*words[:-8], words[-5], words[-1]])
     return rows
 
@@ -198,7 +199,7 @@ def compare_documents(name: str, theirs: Any, ours: Any) -> Comparison:
 
 
 def topmost_keys(keys: set[str]) -> list[str]:
-    """Returns the keys that are not below another one of the keys, sorted."""
+    """Returns the keys without those below another key, sorted: only "a" of "a", "a.b" and "a[].c"."""
     return sorted(key for key in keys if not any(key.startswith((f"{other}.", f"{other}[]")) for other in keys))
 
 

@@ -50,13 +50,13 @@ SHARED_FACTS = ("nccl_version", "cuda_driver", "driver")
 """Facts that must be equal before rounds are merged, besides GPUs and busbw's version."""
 
 
-def wall_times(sides: dict[str, Any], gpus: int, budget: Budget, *, trial: bool) -> dict[str, list[float]]:
+def measure_wall_times(sides: dict[str, Any], gpus: int, budget: Budget, *, trial: bool) -> dict[str, list[float]]:
     """Returns the seconds of the whole sweep with checks, twice per side, alternating."""
     wall_s: dict[str, list[float]] = {side: [] for side in sides}
     flags = ["-b", "8M", "-e", "8M", "-n", "1", "-c", "0"] if trial else WHOLE_SWEEP
-    for turn in range(2):
-        for side in sorted(sides, reverse=turn == 1):
-            if budget.allows(f"whole sweep {turn + 1} of {side}"):
+    for repetition in range(2):
+        for side in sorted(sides, reverse=repetition == 1):
+            if budget.allows(f"whole sweep {repetition + 1} of {side}"):
                 command = sides[side].command("all_reduce", ["-g", str(gpus)], flags)
                 wall_s[side].append(run(command, RUN_TIMEOUT_S).wall_s)
     return wall_s
@@ -72,12 +72,14 @@ def spread_of(values: list[float]) -> dict[str, Any]:
     }
 
 
-def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, folder: Path) -> list[dict[str, Any]]:
+def measure_repeatability(
+    sides: dict[str, Any], runs: int, gpus: int, budget: Budget, folder: Path
+) -> list[dict[str, Any]]:
     """Repeats a run of each side, and returns the spread of its figures."""
     values: dict[tuple[str, int], list[float]] = {}  # by name of the figure and size, out of place
-    for turn in range(runs):
-        for side in sorted(sides, reverse=turn % 2 == 1):
-            if not budget.allows(f"repetition {turn + 1} of {side}"):
+    for repetition in range(runs):
+        for side in sorted(sides, reverse=repetition % 2 == 1):
+            if not budget.allows(f"repetition {repetition + 1} of {side}"):
                 continue
             record = folder / "spread.jsonl" if side == "busbw" else None
             done = run(sides[side].command("all_reduce", ["-g", str(gpus)], SPREAD_FLAGS), RUN_TIMEOUT_S, record)
@@ -98,7 +100,7 @@ def repeatability(sides: dict[str, Any], runs: int, gpus: int, budget: Budget, f
     ]
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def find_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Lists the differences that forbid merging the rounds of two results."""
     provenance_before, provenance_now = before["provenance"], now["provenance"]
     facts_before, facts_now = provenance_before["facts"], provenance_now["facts"]
@@ -172,14 +174,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         results = empty_results(arguments, provenance(ours, gpus, folder), gpus, budget)
-        if earlier and (different := differences(earlier, results)):
+        if earlier and (different := find_differences(earlier, results)):
             parser.error(f"--add-to {arguments.add_to}: different {', '.join(different)}; measure without it")
         try:
             for part in parts:
                 if part == "wall":
-                    results["wall_s"] = wall_times(sides, gpus, budget, trial=trial)
+                    results["wall_s"] = measure_wall_times(sides, gpus, budget, trial=trial)
                 elif part == "spread":
-                    results["repeatability"] = repeatability(sides, arguments.repetitions, gpus, budget, folder)
+                    results["repeatability"] = measure_repeatability(sides, arguments.repetitions, gpus, budget, folder)
                 else:
                     rounds = Rounds(sides_by_mode, gpus, budget, collection, trial=trial)
                     rounds.run_planned(comparisons)

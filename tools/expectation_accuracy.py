@@ -50,7 +50,7 @@ class Plateau(Struct, kw_only=True, frozen=True):
         return self.predicted_gbps.typical / self.published_gbps - 1
 
     @property
-    def inside(self) -> bool:
+    def is_inside(self) -> bool:
         """True if the published figure is in the predicted range."""
         return self.predicted_gbps.low <= self.published_gbps <= self.predicted_gbps.high
 
@@ -58,8 +58,8 @@ class Plateau(Struct, kw_only=True, frozen=True):
 class BandAccuracy(NamedTuple):
     """Accuracy over the points of one sweep in one band."""
 
-    points: int
-    inside: int
+    point_count: int
+    inside_count: int
     """Number of points in the predicted range."""
     median_error: float
     """Median of the absolute relative error of the time."""
@@ -125,8 +125,8 @@ def coverages() -> Iterator[Coverage]:
             variant=sweep.variant,
             bands={
                 band: BandAccuracy(
-                    points=len(hits_and_errors[band]),
-                    inside=sum(is_inside for is_inside, _ in hits_and_errors[band]),
+                    point_count=len(hits_and_errors[band]),
+                    inside_count=sum(is_inside for is_inside, _ in hits_and_errors[band]),
                     median_error=statistics.median(error for _, error in hits_and_errors[band]),
                 )
                 for band in BANDS
@@ -165,17 +165,17 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
     return expect(scenario, system, sizes)
 
 
-def full_size() -> list[Plateau]:
-    """Returns the plateaus that were measured with a large message, or one without a stated size."""
+def large_plateaus() -> list[Plateau]:
+    """Returns the plateaus that were measured with at least 1 GiB, or without a stated size."""
     measured = [plateau for plateau in plateaus() if not plateau.is_floor]
     return [plateau for plateau in measured if plateau.size_bytes is None or plateau.size_bytes >= LARGE_BYTES]
 
 
 def markdown() -> str:
     """Returns the text and both tables for bench/results/expectation-accuracy.md."""
-    large = full_size()
+    large = large_plateaus()
     close_count = sum(abs(plateau.error) <= AIM for plateau in large)
-    inside_count = sum(plateau.inside for plateau in large)
+    inside_count = sum(plateau.is_inside for plateau in large)
     lines = [
         f"Of {len(large)} published plateaus of 1 GiB and more {close_count} are predicted within {AIM:.0%}, "
         f"and {inside_count} lie in the healthy range.",
@@ -197,7 +197,9 @@ def markdown() -> str:
         band_texts = []
         for band in BANDS:
             accuracy = coverage.bands.get(band)
-            text = f"{accuracy.inside} of {accuracy.points}, {accuracy.median_error:.0%}" if accuracy else ""
+            text = ""
+            if accuracy:
+                text = f"{accuracy.inside_count} of {accuracy.point_count}, {accuracy.median_error:.0%}"
             band_texts.append(text)
         lines.append(f"| {coverage.reference} | {title} | {' | '.join(band_texts)} |")
     return "\n".join(lines) + "\n"
@@ -210,7 +212,7 @@ def _remark(plateau: Plateau) -> str:
         return "another library"
     if abs(plateau.error) <= AIM:
         return ""
-    return "in range" if plateau.inside else "MISS"
+    return "in range" if plateau.is_inside else "MISS"
 
 
 if __name__ == "__main__":

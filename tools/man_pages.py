@@ -23,6 +23,7 @@ _SITE_NOTE = "The pages in docs/ of the source describe methods, formats and gui
 
 def command_pages() -> dict[str, str]:
     """Returns the pages of `busbw` and its commands by file name."""
+    # The commands "busbw launch" and "busbw launch slurm" have the page "busbw-launch".
     by_page = groupby(command_references(), key=lambda reference: "-".join(reference.name.split()[:2]))
     return {f"{name}.1": _page(name, name, list(references)) for name, references in by_page}
 

@@ -57,7 +57,7 @@ def read_list() -> tuple[list[str], dict[str, str]]:
     text = LIST_FILE.read_text() if LIST_FILE.exists() else ""
     for line in text.splitlines():
         if line.startswith("# Looked at: "):
-            versions = line.split()[3:]
+            versions = line.removeprefix("# Looked at: ").split()
         elif not line.startswith("#"):
             name, version = line.split()
             first_versions[name] = version

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   const long iterations = argc > 2 ? std::atol(argv[2]) : 100000;
   const std::size_t count = argc > 3 ? std::atol(argv[3]) / sizeof(float) : 2;
-  SharedMemoryBackend backend(1, ranks, "bench");
+  SharedMemoryBackend backend(/*processes=*/1, ranks, "bench");
   backend.reserve(ranks, count * sizeof(float));
   LocalJob job(ranks);
   double time_us = 0;
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       const auto world = job.team(rank);
-      const auto group = world->split(0);
+      const auto group = world->split(/*color=*/0);
       const auto communicator = backend.connect(*world, *group);
       const auto run_operations = [&](long operations) {
         for (long i = 0; i < operations; ++i)

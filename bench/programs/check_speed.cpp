@@ -46,7 +46,8 @@ int main(int argc, char** argv) {
   const std::size_t bytes = kRanks * elements * sizeof(float);
 
   const auto bytes_of = [&](int rank) { return reinterpret_cast<std::byte*>(memory[rank].data()); };
-  const double fill_gbps = best_gbps(bytes, [&](int rank) { fill_host(bytes_of(rank), expected, 0, elements); });
+  const double fill_gbps =
+      best_gbps(bytes, [&](int rank) { fill_host(bytes_of(rank), expected, /*first=*/0, elements); });
   std::vector<std::uint64_t> sums(kRanks);
   const double read_gbps = best_gbps(bytes, [&](int rank) {
     const auto* pairs = reinterpret_cast<const std::uint64_t*>(memory[rank].data());  // two floats each
@@ -55,8 +56,9 @@ int main(int argc, char** argv) {
     sums[rank] = sum;  // printed below, so that the compiler does not remove the loop
   });
   std::vector<Mismatches> mismatches(kRanks);
-  const double compare_gbps =
-      best_gbps(bytes, [&](int rank) { compare_host(bytes_of(rank), expected, 0, elements, 0, mismatches[rank]); });
+  const double compare_gbps = best_gbps(bytes, [&](int rank) {
+    compare_host(bytes_of(rank), expected, /*first=*/0, elements, /*index_base=*/0, mismatches[rank]);
+  });
   std::uint64_t wrong = 0;
   for (const Mismatches& rank_mismatches : mismatches) wrong += rank_mismatches.count;
   fmt::print("{{\"read_gbps\": {:.2f}, \"compare_gbps\": {:.2f}, \"fill_gbps\": {:.2f}, \"wrong\": {}, \"sum\": {}}}\n",

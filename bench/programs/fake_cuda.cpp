@@ -120,22 +120,24 @@ cudaError_t log_launch(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-/// Function of the fake NCCL that returns a state. Null without the fake NCCL.
-bool (*nccl_state(const char* function))() {
-  const char* const name = std::getenv("BUSBW_NCCL_LIBRARY");
-  void* const library = name ? dlopen(name, RTLD_NOW | RTLD_NOLOAD) : nullptr;
-  return library ? reinterpret_cast<bool (*)()>(dlsym(library, function)) : nullptr;
+using StateFunction = bool (*)();
+
+/// Returns a function of the fake NCCL that tells a state. Null without the fake NCCL.
+StateFunction find_nccl_function(const char* name) {
+  const char* const path = std::getenv("BUSBW_NCCL_LIBRARY");
+  void* const library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  return library ? reinterpret_cast<StateFunction>(dlsym(library, name)) : nullptr;
 }
 
 /// True if the operations of the fake NCCL have ended.
 bool has_nccl_ended() {
-  static const auto has_ended = nccl_state("pretended_work_has_ended");
+  static const StateFunction has_ended = find_nccl_function("pretended_work_has_ended");
   return !has_ended || has_ended();
 }
 
 /// True if the fake NCCL says that the GPU has failed.
 bool has_gpu_failed() {
-  static const auto has_failed = nccl_state("pretended_gpu_has_failed");
+  static const StateFunction has_failed = find_nccl_function("pretended_gpu_has_failed");
   return has_failed && has_failed();
 }
 

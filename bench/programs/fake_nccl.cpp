@@ -155,7 +155,8 @@ int max_p2p_peers(const ncclConfig_t& config) {
   return peers;
 }
 
-/// True for a blocking communicator. `blocking` is the configured value. NCCL_COMM_BLOCKING overrides it.
+/// True for a blocking communicator. `blocking` is the configured value; undefined (not 0) counts as blocking.
+/// NCCL_COMM_BLOCKING overrides the value.
 bool is_blocking(int blocking) {
   const char* const blocking_variable = std::getenv("NCCL_COMM_BLOCKING");
   return blocking_variable ? std::atoi(blocking_variable) != 0 : blocking != 0;

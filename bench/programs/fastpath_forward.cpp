@@ -36,7 +36,7 @@ struct UniqueId {
   unsigned char bytes[128];
 };
 using Comm = std::uint64_t;
-/// Arguments of an all-reduce. Functions with other arguments are called with the same ones.
+/// Function with the arguments of an all-reduce. Every function is called with these arguments, also if it has others.
 using Collective = int (*)(const void*, void*, std::size_t, int, int, Comm, void*, void*);
 using Group = int (*)();
 

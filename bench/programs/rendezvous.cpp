@@ -61,7 +61,7 @@ void run_member(int member, int members, int port, double start_s, Figures& figu
   membership.token = "bench";
   membership.join_limit_s = kJoinLimitS;
   membership.silence_s = 30;
-  LaunchedJob job(membership, {[](const std::string&) {}, [] {}});
+  LaunchedJob job(membership, {.on_status = [](const std::string&) {}, .on_tick = [] {}});
   figures.rendezvous_s = now_s() - start_s;
   const auto team = job.team(member);
   const std::vector<double> samples(kSamples, 1e-6);

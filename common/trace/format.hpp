@@ -63,7 +63,7 @@ enum Flag : std::uint8_t {
   kIsInPlaceKnown = 8,  // without this bit, kInPlace says nothing
   kCountIsInBytes = 16,  // the source does not report the caller's datatype: count is in bytes, datatype is int8
   /// The computation before this operation does not wait for the previous operation. Only traces of models set it.
-  kOverlapped = 32,
+  kGapOverlapped = 32,
 };
 
 /// Clock of the device times.

@@ -29,19 +29,19 @@ class Collective(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ratio of algbw to size / time."""
     input: Literal["whole", "shares"]
     output: Literal["whole", "shares"]
-    """Contents of the two buffers of a rank: a whole that is the same size everywhere, or one share for each rank."""
+    """Contents of the buffers of a rank. whole: one block of data. shares: one share for each rank."""
     redop: Literal["always", "never", "sometimes"]
     """Presence of a reduction operator in the rows of nccl-tests."""
     root: Literal["source", "target"] | None = None
-    """Role of the root if there is one: only it has an input, or only it has a result."""
+    """source: only the root has an input. target: only the root has a result. None: the collective has no root."""
     runs_as_ring: bool = False
-    """True if NCCL can run it as a ring. The others consist of point-to-point transfers."""
+    """True if NCCL can run the collective as a ring. False: it consists of point-to-point transfers."""
     checked_in_place: bool = True
-    """False if its data is undefined in place, so that programs do not check it there."""
+    """False if the result is undefined in place, so programs do not check it there."""
     always_named: bool = False
-    """True if every program that measures it prints its name, so a table without a name is of another collective."""
+    """True if every program that measures this collective prints the name. A table without a name is of another one."""
     fast_methods: tuple[str, ...] = ()
-    """Methods of the fast path, besides `nccl`. Empty if the fast path delegates it to NCCL."""
+    """Methods of the fast path, besides `nccl`. Empty if the fast path delegates the collective to NCCL."""
 
     @property
     def size(self) -> Literal["whole", "shares"]:
@@ -100,7 +100,7 @@ def bus_factor(name: str | None, ranks: int | None) -> float | None:
 
 
 def algbw_factor(name: str | None, ranks: int | None) -> float | None:
-    """Returns algbw / (size / time) of a collective: 1 unless it is known to differ. None if it needs unknown ranks."""
+    """Returns algbw / (size / time) of a collective: 1 if it is unknown. None if the factor needs the unknown ranks."""
     collective = collectives().get(name or "")
     if collective is None or collective.algbw_factor == "1":
         return 1.0

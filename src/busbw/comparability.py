@@ -67,7 +67,7 @@ _NEIGHBOR_FLAGS = (
 )
 """Flags of a neighbor's collective (--with) and their default values."""
 _JOINED_VALUE = re.compile(r"(?<!\S)(--\w+(?==)|-\w(?=\S))=?")
-"""Flag with its value in the same word: --minbytes=1M, -b1M."""
+"""Flag with its value in the same word: --minbytes=1M, -b1M. The first group is the flag."""
 _PORT = re.compile(r"(?<=[\w.\])]):[1-9]\d{3,4}(?!\d)")
 """Number of a TCP port, which the operating system assigns for one run. A NIC's port (mlx5_0:1) has fewer digits."""
 
@@ -78,7 +78,7 @@ class Difference(Struct, frozen=True):
     fact: FactName
     text: str
     is_stated: bool = True
-    """True if both state the fact."""
+    """False if only one side states the fact, or neither."""
 
 
 def differences_text(differences: Iterable[Difference]) -> str:
@@ -151,13 +151,13 @@ def method_of(table: Table) -> str | None:
     return method_text(table) or ("default" if _METHOD_SETTINGS.keys() & table.settings.keys() else None)
 
 
-def find_load_differences(run: Table, other: Table, *, run_name: str, other_name: str) -> list[Difference]:
+def find_traffic_differences(run: Table, other: Table, *, run_name: str, other_name: str) -> list[Difference]:
     """Returns the differences in the traffic of two runs: distribution (--skew), neighbor (--with), puts (-H)."""
-    blockers, _ = find_differences(_load_facts(run), _load_facts(other), run_name=run_name, other_name=other_name)
+    blockers, _ = find_differences(_traffic_facts(run), _traffic_facts(other), run_name=run_name, other_name=other_name)
     return blockers
 
 
-def _load_facts(table: Table) -> dict[FactName, object]:
+def _traffic_facts(table: Table) -> dict[FactName, object]:
     return {
         "skew": table.settings.get("skew", "none"),
         "neighbor": table.settings.get("neighbor", "none"),
@@ -222,12 +222,15 @@ def find_system_difference(table: Table, system: System) -> Difference | None:
     None also if busbw has no description of the log's device: then the user knows better.
     """
     log_system = system_of(table)
-    if log_system is None or log_system.generation == system.generation == "host":
+    if log_system is None:
+        return None
+    is_log_of_processors, is_system_of_processors = log_system.generation == "host", system.generation == "host"
+    if is_log_of_processors and is_system_of_processors:
         return None
     device_names = ", ".join(table.devices) or log_system.title
     is_listed = any(device.lower() in device_names.lower() for device in system.devices)
-    is_other_kind = (log_system.generation == "host") != (system.generation == "host")
-    if not is_other_kind and (is_listed or _gpu_name(log_system) == _gpu_name(system)):
+    is_same_kind = is_log_of_processors == is_system_of_processors
+    if is_same_kind and (is_listed or _gpu_name(log_system) == _gpu_name(system)):
         return None
     return Difference("GPU", f"the log states {device_names}, and the stated system is {system.title}")
 

@@ -31,7 +31,7 @@ REQUESTED_GPUS_VARIABLE = "BUSBW_REQUESTED_GPUS"
 """Number of GPUs per node that a launcher requests. If it is set, the engine does not fall back to the host backend."""
 
 LOST_HOSTS_VARIABLE = "BUSBW_LOST_HOSTS"
-"""Hosts that a launcher left out, because nothing can start there. A JSON object: the reason of each by its name."""
+"""Hosts that a launcher left out because nothing can start there, as a JSON object: {"node7": "no route to host"}."""
 
 NODE_NAME_VARIABLE = "BUSBW_NODENAME"
 """Kubernetes' name of the node, for `busbw doctor` and `busbw find`: the host name of a pod is that of the pod."""
@@ -185,7 +185,7 @@ def devices() -> list[str]:
 
 
 def missing_gpu_support() -> str:
-    """Returns the engine's reason with a remedy if its build has no GPU engine. Empty if it has one."""
+    """Returns why the engine's build has no GPU engine, with a remedy. Empty if it has one."""
     if "backend nccl" in versions():
         return ""
     _, _, reason = _run_engine("--list-devices").stderr.strip().partition("no GPU: ")
@@ -207,7 +207,7 @@ def _query_engine(*words: str) -> str:
 
 
 def _run_engine(*words: str) -> "subprocess.CompletedProcess[str]":
-    """Runs the engine with an informational flag, which may follow the name of a program.
+    """Runs the engine with an informational flag, the last of `words`. The name of a program may precede the flag.
 
     Raises:
         UsageError: The engine refuses the environment, such as contradicting variables of launchers.

@@ -51,7 +51,7 @@ class EngineHelp:
     summary: str
     """Sentence that says what every program does."""
     sections: dict[str, tuple[EngineFlag, ...]]
-    """Flags by heading, in the order of the help. Flags without a heading have the empty one."""
+    """Flags by heading, in the order of the help. The heading is empty for flags without one."""
     notes: tuple[str, ...]
     """Sentences of the paragraphs after the flags: environment, jobs, exit codes."""
 

@@ -34,7 +34,7 @@ EXIT_CODES_TEXT = f"Exit codes: {', '.join(f'{int(code)} {meaning}' for code, me
 """Sentence with all exit codes, for help texts."""
 
 UNDECIDED = 6
-"""Exit code of `busbw find` if several parts could be the slow one. The engine has it only from a search in its job."""
+"""Exit code of `busbw find` if several parts could be the slow one. The engine returns it only if it runs a search."""
 SIGNALLED = 128
 """A program that a signal ended has this exit code plus the signal's number."""
 INTERRUPT_CODES = frozenset({int(ExitCode.INTERRUPTED), SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGHUP})
@@ -42,7 +42,7 @@ INTERRUPT_CODES = frozenset({int(ExitCode.INTERRUPTED), SIGNALLED + signal.SIGTE
 
 
 class TerminatedError(KeyboardInterrupt):
-    """Interrupt by SIGTERM or SIGHUP. Its exit code is that of SIGTERM for both, as in the engine."""
+    """Interrupt by SIGTERM or SIGHUP. Both have the exit code of SIGTERM, as in the engine."""
 
 
 def interrupt_exit_code(interrupt: KeyboardInterrupt) -> int:

@@ -21,7 +21,7 @@ def json_object(value: object) -> bytes:
     Terminals can print it safely.
     """
     # Called for each of up to two million objects of a list. Joining encoded text is faster than making a larger dict.
-    fields_and_end = _ENCODER.encode(value)[1:]
+    fields_and_end = _ENCODER.encode(value)[1:]  # without the opening brace
     separator = b"" if fields_and_end == b"}" else b","
     return escape_json(_BEGINNING + separator + fields_and_end)
 

@@ -11,7 +11,7 @@ from busbw.records import LateRankKind
 from busbw.units import count_text
 
 _MIN_SIZES = 2
-"""Number of sizes at which a rank must be late, if as many were measured. At one size it may be late by chance."""
+"""Minimum number of sizes at which a rank must be late: at one of several sizes, a rank may be late by chance."""
 
 _TEXT_BY_KIND: dict[LateRankKind, str] = {
     "late_start": "starts each iteration {late_us:.0f} us after all others",
@@ -55,8 +55,8 @@ def late_ranks(rows: Sequence[Row], measured_sizes: int | None = None) -> tuple[
     """Returns the late ranks of the rows of one or more configurations, the latest first.
 
     Args:
-        rows: The rows. Those without late ranks may be left out if `measured_sizes` is given.
-        measured_sizes: Number of sizes of all rows; None to count those of `rows`.
+        rows: The rows. Rows without late ranks may be left out if `measured_sizes` is given.
+        measured_sizes: Number of sizes of all rows. None: the sizes of `rows` are counted.
     """
     delays_by_rank: dict[tuple[LateRankKind, int, str], list[_Delay]] = {}
     for row in rows:

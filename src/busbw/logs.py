@@ -33,7 +33,7 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """Measured values of one placement of one row."""
 
     time_us: float | None = None
-    """Time per operation. It is the mean, maximum or other combination of the ranks that the program printed."""
+    """Time per operation. The measuring program decides if it is the mean, the maximum or another value over ranks."""
     cpu_time_us: float | None = None
     """CPU time per operation. nccl-tests with -C prints it instead of the time."""
     device_time_us: float | None = None
@@ -161,7 +161,7 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     redop: str | None = None
     """None if the collective does not reduce or the operator is unknown."""
     root: int | None = None
-    """Root rank. None if the collective has no root or it is unknown."""
+    """Root rank. None if the collective has no root, or the root is unknown."""
     ranks: int | None = None
     """Number of ranks of the row. `Table.ranks_of` also uses the header."""
     group: int = 0
@@ -173,7 +173,7 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     claimed_speedup: float | None = None
     """Speed-up of this variant over the line's first variant, as the table states it."""
     lifecycle: LifecycleRecord | None = None
-    """Call of a communicator's life. None unless the row is one of comm_ops."""
+    """Details of a row of comm_ops: a call of a communicator's life. None for all other rows."""
     figures: dict[Placement, Figure]
     """Measured values by placement."""
     timestamp: str | None = None
@@ -230,7 +230,7 @@ class Table(Struct, kw_only=True, frozen=True):
     program: str | None = None
     """Name of the program, such as 'all_reduce_perf'."""
     collective: str | None = None
-    """None if the rows have several collectives or it is unknown."""
+    """Collective of all rows. None if they have several, or it is unknown."""
     command: str | None = None
     """Command line. None if the log does not contain it."""
     start_time: str | None = None

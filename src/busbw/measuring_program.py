@@ -34,7 +34,7 @@ class MeasuringProgram:
             BusbwError: The description of the cluster is invalid.
         """
         self._pipes, self._timeout_s, self._check_interrupt = pipes, answer_timeout_s, check_interrupt
-        self._number = 0
+        self._measurement_number = 0
         self._received = bytearray()
         try:
             self.cluster: Cluster
@@ -56,13 +56,13 @@ class MeasuringProgram:
         Raises:
             BusbwError: The program answered late, incompletely, with something else, or ended.
         """
-        self._number += 1
-        request = measure_request(self._number, next_round, iterations, self.cluster)
-        answer = self._ask(request, f"measurement {self._number}")
-        return parse_result(answer, self._number, len(next_round.source), self.cluster)
+        self._measurement_number += 1
+        request = measure_request(self._measurement_number, next_round, iterations, self.cluster)
+        answer = self._ask(request, f"measurement {self._measurement_number}")
+        return parse_result(answer, self._measurement_number, len(next_round.source), self.cluster)
 
     def _ask(self, request: bytes, question: str) -> bytes:
-        """Sends a request and returns the line of the answer."""
+        """Sends a request and returns the line of the answer. `question` names the request in errors."""
         deadline_s = monotonic() + self._timeout_s
         self._send(request, question, deadline_s)
         while b"\n" not in self._received:

@@ -14,4 +14,7 @@ COMMUNICATOR = re.compile(
     r"(?: commId (?P<split_id>0x\w+))?)?"
     r"(?: nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+ MNNVL (?P<mnnvl>\d+))?"
 )
-"""Message about a rank of a communicator. It ends with "Init START" or "Init COMPLETE"."""
+"""Message about a rank of a communicator. It ends with "Init START" or "Init COMPLETE".
+
+Example: "comm 0x55e0 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 18000 commId 0x1b2c - Init START".
+"""

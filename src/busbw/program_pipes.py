@@ -1,4 +1,4 @@
-"""Pipes to a measuring program: of a program that is started here, or of one that started this process."""
+"""Pipes to a measuring program. Either this process starts the program, or the program has started this process."""
 
 import os
 import subprocess
@@ -67,9 +67,9 @@ class StartedProgram(ProgramPipes):
     def close(self) -> None:
         """Closes the pipes, and ends the program if it does not end by itself."""
         super().close()
-        for end in (self._process.terminate, self._process.kill):
+        for end_process in (self._process.terminate, self._process.kill):
             try:
                 self._process.wait(_END_S)
             except subprocess.TimeoutExpired:
-                end()
+                end_process()
         self._process.wait()

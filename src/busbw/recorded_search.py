@@ -90,7 +90,7 @@ def redact_search(search: RecordedSearch) -> RecordedSearch:
     leaves = {name: f"leaf-{number}" for number, name in enumerate(search.cluster.leaf_names, start=1)}
     replacements = leaves | hosts
     longest_first = "|".join(map(re.escape, sorted(replacements, key=len, reverse=True)))
-    pattern = re.compile(rf"(?<![\w.-])(?:{longest_first})(?![\w-])")
+    pattern = re.compile(rf"(?<![\w.-])(?:{longest_first})(?![\w-])")  # n1 in "n1: nic", but not in "n10" or "n1-a"
 
     def redact(value: Any) -> Any:
         if isinstance(value, str):
@@ -112,7 +112,11 @@ def redact_search(search: RecordedSearch) -> RecordedSearch:
 
 
 def _decode_round(record: RoundRecord, cluster: Cluster) -> tuple[Round, RoundResult]:
-    """Raises ValueError if the round names GPUs that do not exist, or other flows than it has times for."""
+    """Returns the round of a line, and its result.
+
+    Raises:
+        ValueError: The round names GPUs that do not exist, or has times for another number of flows.
+    """
     source, target = np.array(record.sources, dtype=np.int64), np.array(record.targets, dtype=np.int64)
     flow_count = len(record.times_us)
     gpus = np.concatenate([source, target])

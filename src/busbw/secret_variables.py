@@ -1,4 +1,4 @@
-"""Decides which environment variables may hold secrets. The values of these variables are shown and stored nowhere."""
+"""Decides which environment variables may hold secrets, so that callers neither show nor store their values."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ SECRET_WORDS = (
 )
 """Parts of variable names that mark secrets; the same as the engine's (common/os/provenance.cpp)."""
 SECRET_ENDINGS = ("_PAT",)
-"""Ends of such names, for words that are common elsewhere in a name; the same as the engine's."""
+"""Endings of variable names that mark secrets. Elsewhere in a name they are common: PATH. The same as the engine's."""
 _FOLDER_NAMES = frozenset(("PWD", "OLDPWD"))
 """Variables of the shell that name the working folder."""
 
@@ -28,14 +28,14 @@ _FOLDER_NAMES = frozenset(("PWD", "OLDPWD"))
 _SECRET_URL = re.compile(
     r"://(?:[^/\s@:]*:(?!\d+/)[^\s@]+|(?:gh[opsru]_|github_pat_|glpat-|hf_)[^/\s@:]*)@", re.IGNORECASE
 )
-"""URL with a password, or with a user that is a token of GitHub, GitLab or Hugging Face; the users are the engine's.
+"""URL with a password, or with a token of GitHub, GitLab or Hugging Face as user: ://user:password@, ://ghp_abc@.
 
-The scheme is left out, because its search takes quadratic time in a long value."""
+The engine knows the same tokens. The scheme is left out, because its search takes quadratic time in a long value."""
 
 
 def may_be_secret(name: str, value: str = "") -> bool:
-    """True if the name has a word for secrets, in any case, or if the value is redacted or a URL with a secret."""
-    upper = f"_{name.upper()}"  # The underscore in front lets a variable KEY match the word _KEY.
+    """True if the name marks a secret, in upper or lower case, or if the value is redacted or a URL with a secret."""
+    upper = f"_{name.upper()}"  # the underscore in front lets a variable KEY match the word _KEY
     is_secret_name = upper.endswith(SECRET_ENDINGS) or any(word in upper for word in SECRET_WORDS)
     if is_secret_name and name not in _FOLDER_NAMES:
         return True

@@ -36,7 +36,7 @@ class Extent(NamedTuple):
 
 
 class _SpooledFile(tempfile.SpooledTemporaryFile[bytes]):
-    """A temporary file that is in memory while it is short. Python 3.10 lacks the methods, which writers need."""
+    """A temporary file that is in memory while it is short. Writers need these methods, which Python 3.10 lacks."""
 
     def readable(self) -> bool:
         return True
@@ -50,7 +50,7 @@ class _SpooledFile(tempfile.SpooledTemporaryFile[bytes]):
 
 @contextmanager
 def temporary_file() -> Iterator[BinaryIO]:
-    """Makes a temporary file. Errors of its end are ignored, because its content is no longer needed."""
+    """Makes a temporary file. Errors when it is closed are ignored, because its content is no longer needed."""
     file = _SpooledFile(_MAX_BYTES_IN_MEMORY)
     try:
         yield cast(BinaryIO, file)
@@ -102,7 +102,7 @@ class ItemFile:
 
     def read(self, extent: Extent) -> bytes:
         """Returns the encoded list of the items of an extent."""
-        # Threads and forked processes share the position of the file, so `pread` reads without it.
+        # Threads and forked processes share the position of the file. `pread` neither uses nor changes it.
         return zlib.decompress(os.pread(self._open().fileno(), extent.length, extent.offset))
 
     def _open(self) -> IO[bytes]:
@@ -120,7 +120,7 @@ def _list_decoder(item_type: type[Item]) -> msgspec.msgpack.Decoder[list[Item]]:
 
 
 class LazySequence(Sequence[Item]):
-    """A sequence with a fast iterator, from which the other accesses are derived."""
+    """Base of sequences that are long. A derived class has a fast iterator, `__len__` and `_item`."""
 
     def __bool__(self) -> bool:
         return len(self) > 0

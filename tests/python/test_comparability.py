@@ -7,8 +7,8 @@ from sample_logs import row, table
 from busbw.comparability import (
     circumstances,
     find_differences,
-    find_load_differences,
     find_system_difference,
+    find_traffic_differences,
     gpu_of,
     method_text,
     system_facts,
@@ -99,7 +99,7 @@ def test_settings_that_change_the_meaning_of_a_time_have_one_spelling() -> None:
 
 def load_differences(*settings: dict[str, str]) -> list[str]:
     run, other = (table(settings=side) for side in settings)
-    return [difference.text for difference in find_load_differences(run, other, run_name="A", other_name="B")]
+    return [difference.text for difference in find_traffic_differences(run, other, run_name="A", other_name="B")]
 
 
 @pytest.mark.parametrize(

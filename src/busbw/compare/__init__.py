@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from busbw.comparability import differences_text, find_load_differences
+from busbw.comparability import differences_text, find_traffic_differences
 from busbw.compare import differences
 from busbw.compare.evidence import MIN_RUNS
 from busbw.compare.figures import PointFigures
@@ -187,7 +187,7 @@ def _require_like_loads(a: _SideContent, b: _SideContent) -> None:
     first = next(tables)
     name_a, name_b = a.side.label, b.side.label
     for table in tables:
-        if load_differences := find_load_differences(first, table, run_name=name_a, other_name=name_b):
+        if load_differences := find_traffic_differences(first, table, run_name=name_a, other_name=name_b):
             raise UsageError(
                 f"{name_a} and {name_b} measured unlike traffic: {differences_text(load_differences)}",
                 remedy="compare runs with the same --skew, --with and -H",

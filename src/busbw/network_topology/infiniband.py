@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from busbw.network_topology.leaves import Attachment
 
 _SWITCH = re.compile(r'^Switch\s+\d+\s+"(?P<guid>[^"]+)"\s*#\s*"(?P<description>[^"]*)"', re.MULTILINE)
+"""First line of a switch: Switch 65 "S-00000000000000a1" # "MF0;leaf-r0:MQM/U1" enhanced port 0."""
 _NIC_PORT = re.compile(r'\[\d+\][^"]*"H-[^"]+"\[.*#\s*"(?P<node>\S+) (?P<nic>\S+)"')
+"""Line of a port with a NIC: [1] "H-00000000000000c1"[1](c1) # "node1 mlx5_0" lid 21."""
 
 
 def parse_ibnetdiscover(text: str) -> Iterator[Attachment]:

@@ -85,4 +85,4 @@ _PARSERS = {
     r"^[ \t]*(SwitchName|BlockName)=": parse_topology_conf,
     r"^(-\s+topology|apiVersion|items)\s*:": _parse_yaml,
 }
-"""Parser of each format by a pattern of its text. Everything else has a line per node or NIC."""
+"""Parser by pattern: the first pattern that occurs in the text decides. Other text has a line per node or NIC."""

@@ -22,8 +22,9 @@ FORMS = {
     "one-uplink": "LEAF/UPLINK",
     "failover": "NODE/NIC",
 }
-"""Every kind of fault and the form of its place, with the optional part in brackets.
+"""ADD A FAULT HERE, and its effect in `Simulation._crosses_fault`: each kind with the form of its place.
 
+Brackets mark an optional part.
 LEAF is a number in the order of the leaf names of the simulator. A single GPU of nvlink stands for its links to all
 other GPUs. The ports of a GPU are slow only if the GPU exchanges data with several GPUs of its node at once. After a
 failover, the next NIC of the node also carries the traffic of the NIC."""
@@ -41,6 +42,11 @@ class SimulatedFault:
     the simulation derives the times from the load of the next NIC."""
     share: float = 1.0
     """Share of the iterations in which the part is slow."""
+
+    @property
+    def peer_gpus(self) -> tuple[int, ...]:
+        """The second GPU of an nvlink fault between two GPUs. Empty for all other faults."""
+        return self.place[2:]
 
 
 def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
@@ -65,7 +71,7 @@ def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
         form, example = f"{form}:SLOWDOWN", "nic:3/5:2.0"
     elif slowdown_text:
         raise UsageError(f"--fault {text}: a failover has no slowdown", remedy=f"write {form}")
-    is_slow = slowdown > 1 and 0 < share <= 1
+    is_slow = slowdown > 1 and 0 < share <= 1  # False for NaN
     if place is None or (has_slowdown and not is_slow):
         raise UsageError(f"--fault {text} is not a fault", remedy=f"write {form}, such as {example}")
     _reject_outside(text, kind, place, fabric)

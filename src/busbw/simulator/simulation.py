@@ -91,7 +91,7 @@ class Simulation:
         return times + _FLOW_START_US, _ROUND_START_S + longest_us * iterations / 1e6 + timeout_s
 
     def _fault_factor(self, source: Numbers, target: Numbers, is_network: Mask, shape: tuple[int, int]) -> Values:
-        """Returns the factor by which the worst fault on its path prolongs each iteration of each flow."""
+        """Returns [flows, iterations]: the factor by which the worst fault on the path prolongs an iteration."""
         worst: Values = np.ones(shape)
         for fault in self.faults:
             is_crossing = self._crosses_fault(fault, source, target, is_network)
@@ -119,17 +119,17 @@ class Simulation:
         return carrier[source], carrier[target]
 
     def _flows_at_ends(self, source: Numbers, target: Numbers) -> Numbers:
-        """Returns for each flow (column) the number of flows that its sender sends, and that its receiver receives."""
+        """Returns an array [2, flows]: number of flows of the same sender, and number of flows of the same receiver."""
         return np.stack([np.bincount(end, minlength=len(self._leaf))[end] for end in (source, target)])
 
     def _reserve(self, fault: SimulatedFault, source: Numbers, target: Numbers) -> Values:
-        """Returns the rate that the part would give each flow without the fault, relative to the rate of the flow.
+        """Returns, for each flow, the rate of the part of the fault without the fault, divided by the rate of the flow.
 
-        A ratio of 4 means that the flow uses a quarter of the part, because four flows share the other end of the flow.
-        So the fault slows this flow only by a quarter of its factor.
+        With a ratio of 4, the flow uses a quarter of the part, because four flows share the other end of the flow. So
+        the flow becomes slower only by a quarter of the slowdown.
         """
         flows = self._flows_at_ends(source, target)
-        if fault.kind == "nvlink" and len(fault.place) > 2:
+        if fault.peer_gpus:
             return np.asarray(flows.max(axis=0).astype(float))
         if fault.kind not in ("gpu", "nvlink"):
             return np.ones(len(source))
@@ -183,18 +183,21 @@ class Simulation:
         gpus, place = self.fabric.gpus, fault.place
         ends = np.stack([source, target])
         nodes, rails, leaves = ends // gpus, ends % gpus, self._leaf[ends]
+        # The numbers of a place have another meaning for each kind, so each case uses only the masks of its kind.
         is_at_leaf = is_network & (leaves == place[0]).any(axis=0)
         is_at_uplink = is_at_leaf & (leaves[0] != leaves[1])
-        is_slow_end = (nodes == place[0]) & np.isin(rails, place[1:2])  # a NIC has the number of its GPU
+        # In each node, a GPU, its NIC and the rail of the NIC have the same number. -1: the fault has no such part.
+        slow_number = place[1] if len(place) > 1 else -1
+        is_slow_end = (nodes == place[0]) & (rails == slow_number)
         match fault.kind:
             case "gpu":
                 is_crossing = is_slow_end.any(axis=0)
             case "gpu-ports":
                 is_crossing = ~is_network & (is_slow_end & (self._flows_at_ends(source, target) > 1)).any(axis=0)
             case "nvlink":
-                peers = place[2:] or range(gpus)
-                other_ends = rails[::-1]
-                is_crossing = ~is_network & (is_slow_end & np.isin(other_ends, peers)).any(axis=0)
+                peers = fault.peer_gpus or range(gpus)
+                gpus_at_other_end = rails[::-1]
+                is_crossing = ~is_network & (is_slow_end & np.isin(gpus_at_other_end, peers)).any(axis=0)
             case "nic":
                 is_crossing = is_network & is_slow_end.any(axis=0)
             case "nic-send":
@@ -213,8 +216,10 @@ class Simulation:
                 is_crossing = is_at_uplink
             case "one-uplink":
                 is_crossing = is_at_uplink & (self._hashed_uplink(source, target) == place[1])
-            case _:  # failover: `_carrying_nics` has the effect of this fault
+            case "failover":  # `_carrying_nics` has the effect of this fault
                 is_crossing = np.zeros(len(source), dtype=bool)
+            case _:
+                raise AssertionError(f"the simulation has no effect of the fault {fault.kind}")
         return np.asarray(is_crossing)
 
     def _noise_factor(self, source: Numbers, target: Numbers, is_network: Mask, shape: tuple[int, int]) -> Values:
@@ -222,7 +227,7 @@ class Simulation:
         random, noise = self._random, self.noise
         is_across = is_network & (self._leaf[source] != self._leaf[target])
         log_of_flow = random.normal(0, noise.flow * np.where(is_across, 2, 1))
-        other_job_probability = noise.other_jobs * np.where(is_across, 3, is_network)
+        other_job_probability = noise.other_jobs * np.where(is_across, 3, is_network)  # 0 within a node
         has_other_job = random.random(shape[0]) < other_job_probability
         log_of_round = random.normal(0, noise.drift)
         other_job_factor = np.where(has_other_job, 1 + random.uniform(0.1, 1, shape[0]), 1)

@@ -73,7 +73,7 @@ def _ignore_text(_text: str) -> None:
 
 
 def _plain_printer(interval_s: float) -> Callable[[str], None]:
-    """Returns a function that prints a text as a line, unless it printed one less than `interval_s` ago."""
+    """Returns a function that prints a text as a line, but at most one line per `interval_s`."""
     next_s = monotonic() + interval_s
 
     def print_if_due(text: str) -> None:

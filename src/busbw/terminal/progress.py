@@ -30,17 +30,17 @@ _SLOPE_ROWS = 3
 _RECENT_ROWS = 256
 """Number of finished rows, the latest ones, from which the remaining time is estimated, so that drawing stays cheap."""
 _LARGE_RATIO = 4
-"""If the mean remaining size exceeds the largest finished one by this factor, the time per byte must be known."""
+"""Above this ratio of the mean remaining size to the largest finished size, an estimate needs the time per byte."""
 _NOTICEABLE_S = 0.05
-"""Minimum growth of the time, in seconds, from which the time per byte is known. The time must also have doubled."""
+"""The time per byte is known if a row takes this much longer than the fastest row, and at least twice as long."""
 
 
 def seconds_left(rows: int, size_sum: float, spent: Sequence[tuple[int, float]]) -> float | None:
     """Estimates the time of the remaining rows. None if too little is known.
 
     The time of a row includes warm-up and check. The model of this time is a line: a fixed time plus a time per byte.
-    The line goes through the fastest row, and through that of the three largest rows with which it is steepest. So the
-    estimate is too long rather than too short while bandwidth still grows.
+    The line goes through the fastest row, and through one of the three largest rows: the one that makes it steepest. So
+    the estimate is too long rather than too short while bandwidth still grows.
 
     An estimate needs three finished rows. If much larger rows follow, one of the three largest rows must also take
     noticeably longer than the fastest row.

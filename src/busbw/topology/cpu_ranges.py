@@ -30,5 +30,5 @@ def parse_ranges(text: str) -> tuple[int, ...] | None:
 
 
 def set_bits(words: Sequence[int]) -> tuple[int, ...]:
-    """Returns the numbers of the set bits in a mask of 64-bit words, lowest word first."""
+    """Returns the numbers of the set bits in a mask of 64-bit words, lowest first: 0, 2 and 64 for [0b101, 0b1]."""
     return tuple(index * 64 + bit for index, word in enumerate(words) for bit in range(64) if word >> bit & 1)

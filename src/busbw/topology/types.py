@@ -1,6 +1,6 @@
 """Data types of a topology, and of its JSON output.
 
-None never means zero. It means unknown, unless the docstring of a field gives another meaning.
+None means unknown, unless the docstring of a field gives another meaning. It never means zero.
 
 The matrix is the table of `nvidia-smi topo -m`: the connection of each pair of devices.
 """

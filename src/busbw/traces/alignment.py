@@ -66,6 +66,7 @@ def _align(reference: CallSequence, own: CallSequence) -> tuple[Indices, int | N
     reference_calls, calls = reference.signatures, own.signatures
     rows = np.arange(len(calls))
     differences = np.flatnonzero(calls != reference_calls[: len(calls)])
+    # A sequence as long as the reference fits only at row 0.
     begins_with_first_call = own.is_cut or len(calls) in (0, len(reference_calls))
     if begins_with_first_call and not len(differences):
         # Without this return, times of different hosts could shift a periodic sequence to another period.

@@ -35,11 +35,11 @@ Numbers = NDArray[np.int64]
 
 
 class Call(NamedTuple):
-    """A call of one rank. Values not in the source keep their default."""
+    """A call of one rank. A value that the source does not state keeps its default, which means none or unknown."""
 
     function: int
     communicator: int
-    """Index from `TraceBuilder.communicator`."""
+    """Index from `TraceBuilder.find_or_add_communicator`."""
     elements: int
     """Argument `count` of the call of NCCL."""
     datatype: int = layout.UNKNOWN_BYTE
@@ -85,11 +85,11 @@ class RankBuilder:
         self._streams: dict[Hashable, int] = {}
         self._threads: dict[Hashable, int] = {}
 
-    def stream(self, name: Hashable) -> int:
+    def number_stream(self, name: Hashable) -> int:
         """Returns the number of a stream in the order of appearance."""
         return min(self._streams.setdefault(name, len(self._streams)), layout.UNKNOWN_INDEX)
 
-    def thread(self, name: Hashable) -> int:
+    def number_thread(self, name: Hashable) -> int:
         """Returns the number of a thread in the order of appearance."""
         return self._threads.setdefault(name, len(self._threads))
 
@@ -197,17 +197,19 @@ class TraceBuilder:
         return list(self._ranks.values())
 
     def add_problem(self, problem: str, count: int = 1) -> None:
-        """Adds a sentence, or only its count if the sentence is known. "{count}" in the sentence becomes the total."""
+        """Adds a sentence, or only its count if the sentence is known. "{count}" becomes the sum of the counts."""
         if count:
             self._problems[problem] += count
 
-    def rank(self, key: Hashable, source: str) -> RankBuilder:
+    def find_or_add_rank(self, key: Hashable, source: str) -> RankBuilder:
         """Returns the rank with this key, and creates it if it is new."""
         if key not in self._ranks:
             self._ranks[key] = RankBuilder(source, self._producer)
         return self._ranks[key]
 
-    def communicator(self, identity: str, size: int, *, name: str = "", members: Sequence[int] = ()) -> int | None:
+    def find_or_add_communicator(
+        self, identity: str, size: int, *, name: str = "", members: Sequence[int] = ()
+    ) -> int | None:
         """Returns the index of a communicator, and creates it if it is new. None if its values are impossible.
 
         Args:
@@ -240,7 +242,7 @@ class TraceBuilder:
         return len(self._communicators) - 1
 
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
-        """Records that a rank of the job is `own_rank` in a communicator. Members of `communicator` need no call."""
+        """Records that a rank of the job is `own_rank` in a communicator. `build` joins the listed members itself."""
         if 0 <= own_rank < self._communicators[communicator].size:
             rank.own_rank_by_communicator.setdefault(communicator, own_rank)
         else:
@@ -285,8 +287,8 @@ class TraceBuilder:
     def _number_ranks(self) -> list[tuple[int, RankBuilder]]:
         """Returns each rank with its number, ascending and without repetitions.
 
-        If the source does not number a rank, its number is its own rank in the communicator with the most recorded
-        ranks. A rank outside of this communicator has the next free number.
+        A rank that the source does not number gets its own rank in the communicator with the most recorded ranks. A
+        rank outside of this communicator gets the next free number.
         """
         recorded_counts = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
         largest = max(

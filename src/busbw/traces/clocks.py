@@ -20,11 +20,11 @@ Times = NDArray[np.int64]
 _MIN_SAMPLES = 8
 """Minimum number of common ends for the conversion between two clocks."""
 _MAX_SAMPLES = 4096
-"""Maximum for each function of a communicator. More would not reduce the error: the variation of the ends."""
+"""Maximum number of common ends, for each function of a communicator. More would not make the result more exact."""
 _BINS = 32
-"""Number of bins of samples for the drift. The drift is a median of slopes between the medians of bins."""
+"""Number of bins of samples. The drift is the median of the slopes between the medians of the bins."""
 _ERROR_QUANTILE = 0.95
-"""Share of the remaining differences of two clocks that the error of this pair bounds."""
+"""The error of a pair of clocks is this quantile of their differences after the conversion."""
 _MAX_DRIFT_ERROR_RATIO = 0.8
 """A drift is used only if it reduces the error below this share of the error without drift."""
 
@@ -73,7 +73,7 @@ class _Link(NamedTuple):
 
     to_other: ClockMap
     error_ns: float
-    """Bound of `_ERROR_QUANTILE` of the absolute differences that remain after the conversion."""
+    """Quantile `_ERROR_QUANTILE` of the absolute differences that remain after the conversion."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +161,7 @@ def _samples(
             values = trace.ranks[index].operations["device_end_ns"][rows[:, column]]
             is_known = (values > 0) & (rows[:, column] >= 0)
             ends[name] = (clocks[index].from_rank.convert(values), is_known)
+        # Each clock of the operation is compared with the first clock.
         (first, (first_ends, is_first_known)), *others = ends.items()
         for name, (times, is_known) in others:
             is_both_known = is_known & is_first_known
@@ -214,8 +215,8 @@ def _connect(
         neighbors[name].append((other, _Link(link.to_other.inverse(), link.error_ns)))
     maps: dict[Hashable | None, ClockMap] = {}
     errors: dict[Hashable | None, float] = {}
-    number = count()  # decides between equal errors, because names and maps have no order
-    queue: list[tuple[float, int, Hashable | None, ClockMap]] = [(0.0, next(number), start, ClockMap(0, 0))]
+    tie_breaker = count()  # decides between equal errors, because names and maps have no order
+    queue: list[tuple[float, int, Hashable | None, ClockMap]] = [(0.0, next(tie_breaker), start, ClockMap(0, 0))]
     while queue:
         error_ns, _, name, to_start = heappop(queue)
         if name is None or name in maps:
@@ -223,6 +224,6 @@ def _connect(
         maps[name], errors[name] = to_start, error_ns
         for neighbor, link in neighbors[name]:
             if neighbor not in maps:
-                following = link.to_other.then(to_start)
-                heappush(queue, (error_ns + link.error_ns, next(number), neighbor, following))
+                neighbor_to_start = link.to_other.then(to_start)
+                heappush(queue, (error_ns + link.error_ns, next(tie_breaker), neighbor, neighbor_to_start))
     return maps, errors

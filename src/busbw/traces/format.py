@@ -27,7 +27,7 @@ class Kind(IntEnum):
 
 
 class Function(IntEnum):
-    """Called function. Collectives have their names of collectives.toml."""
+    """Called function. The names of collectives are those of collectives.toml, in upper case."""
 
     ALL_REDUCE = 0
     ALL_GATHER = 1
@@ -108,7 +108,7 @@ class Flag(IntFlag):
     """IN_PLACE is valid."""
     COUNT_IS_IN_BYTES = 16
     """The source does not report the datatype: `count` is in bytes, and `datatype` is int8."""
-    OVERLAPPED = 32
+    GAP_OVERLAPPED = 32
     """The computation before this operation runs during the previous operation. Only traces of models set this flag."""
 
 

@@ -44,7 +44,7 @@ class RankTrace:
     operations: Operations = field(repr=False)
     """In the order of the calls. `communicator` is an index of `Trace.communicators`."""
     own_rank_by_communicator: dict[int, int] = field(default_factory=dict)
-    """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
+    """Own rank in each communicator, by the index of the communicator in `Trace.communicators`."""
     lost_count: int = 0
     """Operations that the recorder could not store, or that are not valid."""
     first_unmatched: int | None = None
@@ -57,7 +57,7 @@ class RankTrace:
 
 
 class Matching(NamedTuple):
-    """Operations of a trace across its ranks."""
+    """Result of matching the operations of all ranks."""
 
     operations: tuple[MatchedOperations, ...]
     problems: tuple[str, ...]
@@ -79,13 +79,13 @@ class Trace:
 
     @cached_property
     def matching(self) -> Matching:
-        """The same operation on all ranks of its communicator."""
+        """Each operation with the same operation of the other ranks of its communicator."""
         problems: list[str] = []
         return Matching(match_operations(self, problems), tuple(problems))
 
     @property
     def size(self) -> int:
-        """Number of ranks of the job, also those that were not recorded."""
+        """Number of ranks of the job, including ranks that were not recorded."""
         recorded = [rank.rank for rank in self.ranks]
         members = [member for one in self.communicators for member in one.members if member is not None]
         max_rank = max([*recorded, *members], default=-1)

@@ -14,19 +14,23 @@ def redact_trace(trace: Trace) -> Trace:
     """Returns the trace with names such as `host-1`, `file-1` and `communicator-1`, also in its problems."""
     hosts = _numbered("host", [rank.host for rank in trace.ranks])
     sources = _numbered("file", [rank.source for rank in trace.ranks])
-    communicators = [one.name and f"communicator-{number}" for number, one in enumerate(trace.communicators, start=1)]
-    names = sources | {Path(source).name: name for source, name in sources.items()}
+    communicators = [
+        f"communicator-{number}" if one.name else "" for number, one in enumerate(trace.communicators, start=1)
+    ]
+    file_names = {Path(source).name: name for source, name in sources.items()}
     short_hosts = {host.partition(".")[0]: name for host, name in hosts.items()}
-    names |= short_hosts | hosts
+    replacements = sources | file_names | short_hosts | hosts
     # The name of a process group may be a common word. So it is replaced only after the word "communicator".
-    names |= {
+    replacements |= {
         f"communicator {one.name}": f"communicator {name}"
         for one, name in zip(trace.communicators, communicators, strict=True)
         if name
     }
-    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    longest_first = "|".join(map(re.escape, sorted(replacements, key=len, reverse=True)))
     pattern = re.compile(rf"(?<!\w)(?:{longest_first})(?!\w)")
-    problems = (pattern.sub(lambda match: names[match[0]], text) if names else text for text in trace.problems)
+    problems = trace.problems
+    if replacements:
+        problems = tuple(pattern.sub(lambda match: replacements[match[0]], text) for text in problems)
     return replace(
         trace,
         name="trace",
@@ -37,7 +41,7 @@ def redact_trace(trace: Trace) -> Trace:
         communicators=tuple(
             replace(one, name=name) for one, name in zip(trace.communicators, communicators, strict=True)
         ),
-        problems=tuple(problems),
+        problems=problems,
     )
 
 

@@ -1,4 +1,8 @@
-"""Finds the steps of a job: the longest sequence of operations that repeats."""
+"""Finds the steps of a job: the longest sequence of operations that repeats.
+
+The distances between equal operations are candidates for the period, the number of operations of a step. The cost of a
+period counts the operations that its repetitions do not explain. The candidate with the lowest cost is chosen.
+"""
 
 from dataclasses import dataclass, field
 
@@ -9,23 +13,23 @@ from busbw.traces.alignment import Indices, Signatures
 from busbw.traces.format import TRANSFERS, Function, Operations
 
 _ANCHOR_LENGTHS = (1, 4, 16, 64)
-"""Lengths of sequences of operations. The distance between equal sequences suggests a period."""
+"""Lengths of the sequences (anchors) that are compared. The distance between equal anchors suggests a period."""
 _MAX_CANDIDATES, _MIN_CANDIDATE_SHARE = 32, 0.01
 """Maximum number of candidates for the period, and the minimum share of the operations that each must cover."""
 _BREAK_COST, _PERIOD_COST = 40.0, 1 / 18
 """Costs of an interruption, and of each operation of the period, as a number of unexplained operations.
 
-So the layers of a step cost more than the step, because each step interrupts the repetition of its layers. An
-evaluation after many steps costs less as an interruption than as part of a longer period.
+A period that is one layer costs more than a period that is one step, because each step interrupts the repetition of
+its layers. An evaluation after many steps costs less as an interruption than as part of a longer period.
 """
 _MAX_COST = 0.6
 """Maximum cost, as a share of all operations. A random sequence costs more."""
 _MIN_COVERAGE = 1 - _MAX_COST
 """Minimum share of the operations in steps. A benchmark repeats each size, but the steps of one size cover less."""
 _MAX_SINGLE_SHARE = 0.001
-"""Maximum share of single operations in the counts of a step. They can belong to every n-th step of the job."""
+"""`count_repetitions` ignores operations that occur once in a step, up to this share of the sum of all counts."""
 _MIN_EXACT_SHARE = 0.95
-"""Minimum coverage of steps with equal counts, relative to steps with any counts. Below it, counts are ignored."""
+"""Minimum coverage of steps with equal counts, relative to steps with any counts. With less, counts are ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +83,10 @@ def count_repetitions(operations: Operations, steps: Steps) -> int:
     repeated = signatures[~is_single]
     if step["count"][is_single].sum() > _MAX_SINGLE_SHARE * step["count"].sum():
         return 1
-    lengths = (length for length in range(1, len(repeated) // 2 + 1) if len(repeated) % length == 0)
-    length = next((one for one in lengths if np.array_equal(repeated[one:], repeated[:-one])), len(repeated))
-    return len(repeated) // length if length else 1
+    for length in range(1, len(repeated) // 2 + 1):
+        if len(repeated) % length == 0 and np.array_equal(repeated[length:], repeated[:-length]):
+            return len(repeated) // length
+    return 1
 
 
 def _mix(values: NDArray[np.integer]) -> Signatures:
@@ -102,22 +107,27 @@ def _signatures(operations: Operations) -> Signatures:
 
 
 def _find(signatures: Signatures, borders: Indices) -> Steps | None:
-    """Returns the steps of a sequence of elements. `borders`: first operation of each element, and the end."""
+    """Returns the steps of a sequence of elements. An element is one operation, or several consecutive transfers.
+
+    Args:
+        signatures: A number for each element. Equal elements have equal numbers.
+        borders: Index of the first operation of each element, and the number of operations.
+    """
     costs = {period: _cost(signatures, period) for period in _candidates(signatures)}
     period = min(costs, key=lambda one: (costs[one], one), default=0)
     if not period or costs[period] > _MAX_COST * len(signatures):
         return None
     begins, lengths = _repetitions(signatures, period)
     sums = _window_sums(signatures, period)
-    reference = begins[np.argmax(lengths)]  # the step is the first period of the longest repetition
-    elements = []  # first element of each step
+    reference_step = begins[np.argmax(lengths)]  # the first period of the longest repetition
+    first_elements = []  # of each step
     end = 0
-    for match in np.flatnonzero(sums == sums[reference]):
-        if match >= end:
-            elements.append(match)
+    for match in np.flatnonzero(sums == sums[reference_step]):
+        if match >= end:  # steps do not overlap
+            first_elements.append(match)
             end = match + period
-    starts = borders[np.array(elements)]
-    ends = borders[np.array(elements) + period]
+    starts = borders[np.array(first_elements)]
+    ends = borders[np.array(first_elements) + period]
     sizes = ends - starts
     coverage = float(sizes.sum() / borders[-1])
     if coverage < _MIN_COVERAGE:
@@ -127,7 +137,7 @@ def _find(signatures: Signatures, borders: Indices) -> Steps | None:
 
 def _candidates(signatures: Signatures) -> list[int]:
     """Returns the distances between equal sequences. The distances that cover most operations come first."""
-    covered = np.zeros(len(signatures) + 1)  # number of operations, by distance
+    covered = np.zeros(len(signatures) + 1)  # number of operations between equal sequences, by distance
     for length in _ANCHOR_LENGTHS:
         if len(signatures) < 2 * length:
             break
@@ -159,7 +169,7 @@ def _repetitions(signatures: Signatures, period: int) -> tuple[Indices, Indices]
     """Returns the beginnings and lengths of the parts that repeat at least once with this period."""
     is_equal = np.concatenate([[False], signatures[period:] == signatures[:-period], [False]])
     changes = np.flatnonzero(is_equal[1:] != is_equal[:-1])
-    begins, ends = changes[::2], changes[1::2]
+    begins, ends = changes[::2], changes[1::2]  # they alternate, because `is_equal` begins and ends with False
     equal_count = ends - begins
     repeats = equal_count >= period
     return begins[repeats], equal_count[repeats] + period

@@ -267,7 +267,7 @@ def test_more_rounds_go_to_noisy_sizes(bench: Any, stand_in: Any) -> None:
 
 
 def test_rounds_are_merged_only_for_an_equal_machine(bench: Any) -> None:
-    differences = bench("gpu_parity").differences
+    differences = bench("gpu_parity").find_differences
     provenance = {"machine": "4 x GPU", "busbw": "0.1.0", "facts": {"driver": "580.1", "cpus": 4}}
     now = {"provenance": provenance, "gpus": 4, "their_processes": "threads, -t"}
     before = json.loads(json.dumps(now))
@@ -364,8 +364,8 @@ def test_an_interrupt_writes_the_results(bench: Any, tmp_path: Path, monkeypatch
 
     facts = {"machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0", "facts": {}}
     monkeypatch.setattr(module, "provenance", lambda *_: facts)
-    monkeypatch.setattr(module, "wall_times", lambda *_, **__: found)
-    monkeypatch.setattr(module, "repeatability", interrupted)
+    monkeypatch.setattr(module, "measure_wall_times", lambda *_, **__: found)
+    monkeypatch.setattr(module, "measure_repeatability", interrupted)
     monkeypatch.setattr(module, "as_page", lambda results: str(results["left_out"]))
     words = ["--programs", "a", "--nccl-tests", "b", "--gpus", "4", "--parts", "wall,spread"]
     monkeypatch.setattr(sys, "argv", ["x", *words, "--results", str(tmp_path / "x")])

@@ -198,7 +198,7 @@ def step_time(operations: Operations, communication_ns: float) -> float:
     gap_end, end, previous = 0.0, 0.0, int(operations["enqueue_ns"][0])
     for row in operations:
         gap = int(row["enqueue_ns"]) - previous
-        gap_end = (gap_end if row["flags"] & Flag.OVERLAPPED else end) + gap
+        gap_end = (gap_end if row["flags"] & Flag.GAP_OVERLAPPED else end) + gap
         end = max(gap_end, end) + communication_ns
         previous = int(row["enqueue_ns"])
     return end

@@ -12,11 +12,11 @@ from busbw.topology.types import Nic, NicKind, Port
 EFA_VENDOR = "0x1d0f"
 """PCI vendor id of Amazon. All its RDMA devices are EFA."""
 _INTERFACE_TYPES = {"1", "32"}
-"""Ethernet and IP over InfiniBand (include/uapi/linux/if_arp.h). Other types do not connect machines."""
+"""Types of NICs: Ethernet and IP over InfiniBand (include/uapi/linux/if_arp.h)."""
 _IWARP_NODE_TYPE = "4:"
 """Beginning of the node type of an RDMA NIC for iWARP (include/rdma/ib_verbs.h)."""
 _MAX_MBIT = 10_000_000
-"""Rate from which a value is no rate. Drivers of virtual machines report the largest integer for an unknown rate."""
+"""Rates are below this number. Drivers of virtual machines report the largest integer for an unknown rate."""
 
 
 def nics(root: Path, *, virtual_too: bool) -> list[tuple[Nic, PciLocation | None]]:
@@ -57,7 +57,7 @@ def _rdma_nic(root: Path, device: Path) -> tuple[Nic, PciLocation | None]:
         ports=ports,
         interfaces=tuple(path.name for path in sysfs.entries(hardware / "net")),
         pcie=sysfs.pcie(root, location.bus_id if location else None),
-        numa_node=sysfs.read_number(hardware / "numa_node"),
+        numa_node=_numa_node(hardware, location),
         cpu_affinity=sysfs.read_word(hardware / "local_cpulist"),
         is_virtual_function=(hardware / "physfn").exists(),
     )

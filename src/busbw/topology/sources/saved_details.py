@@ -26,26 +26,26 @@ _SUMMARY_GPU = re.compile(
     r"\|\s{0,9}(\d{1,4})\s+(\S[^|]{0,60}?)\s+(?:On|Off|N/A)\s*\|\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s.*",
     re.ASCII,
 )
-"""First line of a GPU in nvidia-smi's summary: index, name and bus id."""
+"""First line of a GPU in nvidia-smi's summary: "|   0  NVIDIA H200    On  |   00000000:18:00.0 Off |    0 |"."""
 _SUMMARY_MEMORY = re.compile(r"\|[^|]*\|\s*\d{1,9}MiB\s*/\s*(\d{1,9})MiB\s*\|[^|]*\|", re.ASCII)
-"""Second line of a GPU, with its memory."""
+"""Second line of a GPU, with its memory: "| N/A  33C  P0  76W / 700W |  1MiB / 143771MiB |  0%  Default |"."""
 _SUMMARY_MIG = re.compile(r"\|\s*\|\s*\|\s*(Enabled|Disabled|N/A)\*?\s*\|")
-"""Third line of a GPU, with its MIG mode. A star marks a mode that changes with the next reset."""
+"""Third line of a GPU, with its MIG mode: "|  |  |  Disabled |". A star marks a mode until the next reset."""
 _SUMMARY_DRIVER = re.compile(
     r"\|\s*NVIDIA-SMI\s+\S{1,20}\s+Driver Version:\s+(\d[\d.]{0,19})(?:\s+CUDA Version:\s+(\d{1,3}\.\d{1,2}))?[^|]*\|",
     re.ASCII,
 )
 """Line with the versions of the driver and of CUDA in nvidia-smi's summary."""
 _NVLINK_GPU = re.compile(r"\s*GPU (\d{1,4}): ([^()]{1,60}?)\s*(?:\(UUID:.*)?", re.ASCII)
-"""Line of a GPU in `nvidia-smi nvlink -s`, above the lines of its links."""
+"""Line of a GPU in `nvidia-smi nvlink -s`, above the lines of its links: "GPU 0: NVIDIA H200 (UUID: GPU-1b2c)"."""
 _NVLINK = re.compile(r"\s*Link (\d{1,2}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<?inactive>?)\s*", re.ASCII | re.IGNORECASE)
-"""Line of a link, with its rate if it is up."""
+"""Line of a link: "Link 0: 26.562 GB/s", or "Link 0: <inactive>" if it is down."""
 _RANK = re.compile(
     r"#\s{0,9}Rank\s{1,9}\d{1,9}\s.{0,60}\bon\s{1,20}(\S{1,255})"
     r" device\s{1,9}\d{1,4} \[[^\]]{0,20}\]\s{1,9}(\S.{0,80})",
     re.ASCII,
 )
-"""Line of nccl-tests with the host and the GPU of a rank."""
+"""Line of nccl-tests with the host and the GPU of a rank: "#  Rank  0 Pid  895 on  vm device  0 [0x18] NVIDIA H200"."""
 _PROCESSOR = re.compile(r"\s{0,9}Model name:\s{2,99}(\S.{0,99}?)\s{0,9}")
 """Line of lscpu with the processor. It needs two spaces: other text may have one, such as the name of an AI model."""
 _MIG_MODES: Mapping[str, Literal["enabled", "disabled"] | None] = {

@@ -17,8 +17,8 @@ from busbw.units import plain
 
 _NVIDIA = "0x10de"
 """PCI vendor id."""
-_DISPLAY, _3D = "0x0300", "0x0302"
-"""PCI classes of display and of 3D controllers."""
+_GPU_CLASSES = ("0x0300", "0x0302")
+"""Beginnings of the PCI classes of display and of 3D controllers: 0x030200."""
 
 
 def read_word(path: Path) -> str | None:
@@ -102,7 +102,7 @@ def gpu_bus_ids(root: Path) -> tuple[str, ...]:
     return tuple(
         folder.name
         for folder in entries(root / "sys/bus/pci/devices")
-        if read_word(folder / "vendor") == _NVIDIA and (read_word(folder / "class") or "")[:6] in {_DISPLAY, _3D}
+        if read_word(folder / "vendor") == _NVIDIA and (read_word(folder / "class") or "").startswith(_GPU_CLASSES)
     )
 
 

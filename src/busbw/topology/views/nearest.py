@@ -27,12 +27,12 @@ def nearest(topology: Topology, label: str, others: Iterable[str]) -> tuple[Pcie
 
 
 def pcie_nics(topology: Topology) -> tuple[str, ...]:
-    """Returns the labels of NICs that are on PCIe, and of those with an unknown kind, which may be."""
+    """Returns the labels of the NICs that are on PCIe (with a bus id), or may be (of unknown kind)."""
     return tuple(nic.label for nic in topology.nics or () if nic.bus_id or nic.kind is None)
 
 
 def labels_text(labels: Sequence[str]) -> str:
-    """Abbreviates labels to ranges: GPU0-3. Lists them all if one is neither GPU nor NIC with a number."""
+    """Abbreviates labels to ranges: GPU0-3. Lists all labels if one has another form than GPU0 or NIC0."""
     numbers_by_kind: dict[str, list[int]] = {}
     for label in labels:
         match = re.fullmatch(r"(GPU|NIC)(\d+)", label, re.ASCII)

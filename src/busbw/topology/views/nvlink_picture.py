@@ -24,13 +24,13 @@ _MAX_LABELS = 12
 def _link_counts(topology: Topology) -> dict[tuple[str, str], int]:
     """Returns the number of NVLinks by pair of GPUs, without pairs that have none."""
     return {
-        (path.of, path.to): int(path.connection[2:])
+        (path.of, path.to): int(path.connection.removeprefix("NV"))
         for path in topology.paths
         if path.connection and path.connection.startswith("NV")
     }
 
 
-def _is_bar(topology: Topology) -> bool:
+def _is_drawn_as_bar(topology: Topology) -> bool:
     """True if switches connect all pairs equally, so that a bar shows the links."""
     gpus = topology.gpus or ()
     link_counts = _link_counts(topology)
@@ -46,7 +46,7 @@ def nvlinks_height(topology: Topology) -> float:
     link_counts = _link_counts(topology)
     if not link_counts:
         return 0.0
-    if _is_bar(topology):
+    if _is_drawn_as_bar(topology):
         return _BAR_HEIGHT
     order = [gpu.label for gpu in topology.gpus or ()]
     max_distance = max(order.index(second) - order.index(first) for first, second in link_counts)
@@ -69,7 +69,7 @@ def draw_nvlinks(topology: Topology, tops: Mapping[str, tuple[float, float]], wi
     link_counts = _link_counts(topology)
     if not link_counts:
         return Markup("")
-    if _is_bar(topology):
+    if _is_drawn_as_bar(topology):
         return _draw_bar(next(iter(link_counts.values())), tops, width)
     arcs, labels = [], []
     max_links = max(link_counts.values())

@@ -126,12 +126,12 @@ def _node_boxes(nodes: Sequence[NumaGroup], *, top: float) -> list[_Box]:
     return boxes
 
 
-def _columns(island: SwitchIsland) -> int:
+def _column_count(island: SwitchIsland) -> int:
     return max(1, len(island.gpus))
 
 
 def _island_width(island: SwitchIsland) -> float:
-    return _columns(island) * _PITCH - _GAP + 2 * _FRAME_PADDING
+    return _column_count(island) * _PITCH - _GAP + 2 * _FRAME_PADDING
 
 
 def _node_width(node: NumaGroup) -> float:
@@ -146,7 +146,7 @@ def _other_nics_per_row(node: NumaGroup) -> int:
 
 
 def _island_height(island: SwitchIsland) -> float:
-    nic_rows = math.ceil(len(island.nics) / _columns(island))
+    nic_rows = math.ceil(len(island.nics) / _column_count(island))
     return _GPU_HEIGHT + nic_rows * (_NIC_HEIGHT + _GAP) + 2 * _FRAME_PADDING
 
 
@@ -195,7 +195,7 @@ def _draw_island(island: SwitchIsland, x: float, y: float) -> tuple[Markup, dict
         parts.append(_draw_gpu(gpu, gpu_left, top))
         gpu_tops[gpu.label] = (gpu_left + _DEVICE_WIDTH / 2, top)
     for index, nic in enumerate(island.nics):
-        row, column = divmod(index, _columns(island))
+        row, column = divmod(index, _column_count(island))
         nic_top = top + _GPU_HEIGHT + _GAP + row * (_NIC_HEIGHT + _GAP)
         parts.append(_draw_nic(nic, left + column * _PITCH, nic_top))
     return group(*parts), gpu_tops

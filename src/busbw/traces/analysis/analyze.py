@@ -23,7 +23,7 @@ from busbw.traces.steps import count_repetitions
 from busbw.units import count_text
 
 _MIN_NOISE_STEPS = 4
-"""Minimum number of steps for a noise of their duration."""
+"""Minimum number of steps from which the noise of their duration is estimated."""
 
 
 def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAnalysis:

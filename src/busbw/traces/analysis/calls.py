@@ -115,7 +115,7 @@ def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
     has_steps = np.array([one.steps is not None for one in ranks])
     counts = np.array([one.step_count if one.steps and one.step_count else np.nan for one in ranks])
     if np.isnan(counts).all():
-        chosen = has_steps | ~has_steps.any()
+        chosen = has_steps if has_steps.any() else np.ones(len(ranks), dtype=bool)
     else:
         durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
         like_median_count = _are_like_median(counts, counts, durations_ns)
@@ -126,7 +126,7 @@ def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
 
 
 def _are_like_median(values: Values, counts: Values, durations_ns: Values) -> Mask:
-    """Returns true for each rank with about as many or about as long steps as the reference.
+    """Returns true for each rank with about the same number of steps as the reference, or about the same duration.
 
     The reference is the first rank with the median of `values`.
     """
@@ -201,6 +201,7 @@ def _list_rank_calls(
     function = operations["function"][is_leader].astype(np.int64)
     function[call_of[exchanged]] = EXCHANGE
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
+    # The times of a modelled trace contain only computation, so the duration of its steps stays unknown.
     has_only_host_times = np.isnan(start_ns).all() and not trace.is_modelled
     operation_times_ns = enqueue_ns if has_only_host_times else start_ns
     step_of, analyzed = _complete_steps(rank.steps, len(operations))
@@ -241,6 +242,7 @@ def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leade
     is_datatype_known = datatype < len(DATATYPE_BYTES)
     element_bytes = DATATYPE_BYTES[np.where(is_datatype_known, datatype, 0)]
     sizes = operations["count"].astype(np.int64) * element_bytes
+    # If a buffer has a share for each rank, the count is that of one share, and the size is that of all shares.
     by_function = [(function, collectives().get(function.name.lower())) for function in Function]
     share_functions = [int(function) for function, one in by_function if one and one.size == "shares"]
     has_shares = np.isin(operations["function"], share_functions)

@@ -15,7 +15,7 @@ _MAX_CHANGES = 3
 _FAST_PATH_TABLES = {"hopper": "sm_90"}
 """Tables of the GPU architectures for which the speed of the fast path was measured."""
 _FAST_PATH_TIME_RATIO, _MAX_FAST_PATH_BYTES = 0.45, 1 << 16
-"""Upper bound of the fast path's time relative to NCCL's time, and the maximum size for which the bound holds.
+"""Upper bound of the fast path's time as a fraction of NCCL's time, and the maximum size for which the bound holds.
 
 Measured with 4 x H200 in CUDA graphs (bench/results/h200-x4-fastpath.md)."""
 
@@ -74,7 +74,7 @@ def _changes_to_fast_path(
     table = _FAST_PATH_TABLES.get(system.generation, "") if system else ""
     lines = [line for line in parse(default_text(table), table) if not line.in_windows]
 
-    def is_covered(row: OperationRow) -> bool:
+    def can_use_fast_path(row: OperationRow) -> bool:
         size, group = row.max_size_bytes, groups[row.group]
         is_within_node = group.nodes == 1
         if size is None or size > _MAX_FAST_PATH_BYTES or not is_within_node:
@@ -85,7 +85,8 @@ def _changes_to_fast_path(
                 return line.method != NCCL  # the first line that fits decides
         return False
 
-    fast = [row for row in rows if row.transfer_us is not None and not row.is_transfer_upper_bound and is_covered(row)]
+    timed = [row for row in rows if row.transfer_us is not None and not row.is_transfer_upper_bound]
+    fast = [row for row in timed if can_use_fast_path(row)]
     if fast:
         saving_us = sum((row.transfer_us or 0) * row.calls_per_step for row in fast) * (1 - _FAST_PATH_TIME_RATIO)
         calls = number_text(sum(row.calls_per_step for row in fast))

@@ -11,9 +11,9 @@ from busbw.traces.model import Trace
 
 
 def nodes_of_ranks(trace: Trace, system: System | None) -> dict[int | None, str]:
-    """Returns the known nodes by rank of the job. A key is never None, the rank of a communicator that is unknown.
+    """Returns the known nodes by rank of the job. No key is None, so a member of None (unknown) has no node.
 
-    If no host is known, as many consecutive ranks share a node as the system has per node.
+    If no host is known, `system.ranks_per_node` consecutive ranks share a node.
     """
     hosts: dict[int | None, str] = {rank.rank: rank.host for rank in trace.ranks if rank.host}
     if hosts or system is None:
@@ -36,16 +36,19 @@ def estimate_row(
         ranks=group.size,
         ranks_per_node=max(ranks_by_node.values()),
         node_ranks=tuple(ranks_by_node.values()),
-        groups=_max_sharing(node_lists),
+        groups=_max_communicators_per_node(node_lists),
         dtype=row.dtypes[0] if len(row.dtypes) == 1 else None,
     )
     return expect(scenario, system, [size]).at(size)
 
 
-def _max_sharing(node_lists: Sequence[Sequence[str | None]]) -> int:
-    """Returns the maximum number of communicators that share the NICs of a node. `node_lists`: nodes of their ranks."""
-    communicators_by_node: Counter[str | None] = Counter()
+def _max_communicators_per_node(node_lists: Sequence[Sequence[str | None]]) -> int:
+    """Returns the maximum number of communicators that share the NICs of a node.
+
+    `node_lists`: for each communicator, the node of each rank.
+    """
+    communicator_counts: Counter[str | None] = Counter()  # by node
     for nodes in map(set, node_lists):
         if len(nodes) > 1:  # otherwise the communicator uses no NIC
-            communicators_by_node.update(nodes)
-    return max(communicators_by_node.values(), default=1)
+            communicator_counts.update(nodes)
+    return max(communicator_counts.values(), default=1)

@@ -26,10 +26,10 @@ class Depths(NamedTuple):
     """Time in which this set is active, for each set."""
 
 
-def uncovered(starts: Values, ends: Values) -> Values:
-    """Returns the part of each interval that no interval with an earlier start covers.
+def measure_uncovered(starts: Values, ends: Values) -> Values:
+    """Returns the length of the part of each interval that no interval with an earlier start covers.
 
-    The sum of these parts is the length of the union.
+    The sum of these lengths is the length of the union.
     """
     order = np.argsort(starts, kind="stable")
     covered_to = np.concatenate([[-np.inf], np.maximum.accumulate(ends[order])[:-1]])
@@ -49,7 +49,7 @@ def merge(starts: Values, ends: Values, max_gap: float = 0.0) -> tuple[Values, V
     return starts[is_first], covered_to[is_last]
 
 
-def depths(starts: Values, ends: Values, sets: Indices, set_count: int) -> Depths:
+def measure_depths(starts: Values, ends: Values, sets: Indices, set_count: int) -> Depths:
     """Measures how long the sets are active alone and together. `sets`: set of each interval."""
     merged = [merge(starts[sets == index], ends[sets == index]) for index in range(set_count)]
     set_indices = np.repeat(np.arange(set_count), [len(set_starts) for set_starts, _ in merged])

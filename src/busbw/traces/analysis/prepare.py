@@ -15,7 +15,10 @@ from busbw.traces.format import TRANSFERS
 from busbw.traces.model import Trace
 
 _MAX_SIZES = 8
-"""Point-to-point operations of more sizes share a row, because their sizes can differ in each step."""
+"""Maximum number of sizes of point-to-point operations with a row for each size. With more, all sizes share a row.
+
+The sizes can differ in each step.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,7 @@ def group_of_communicator(groups: Sequence[CommunicatorGroup]) -> Indices:
 
 def _number_rows(calls: CallTable, groups: Sequence[CommunicatorGroup]) -> tuple[Indices, int]:
     """Returns the row of each call, and the number of rows. -1: in no analyzed step."""
+    # One number for both: function 3 in group 2 is 2 * 256 + 3.
     groups_and_functions = group_of_communicator(groups)[calls.communicator] * 256 + calls.function
     distinct_sizes, size_numbers = np.unique(calls.size_bytes, return_inverse=True)
     common_number = len(distinct_sizes)  # stands for all sizes of calls with too many sizes

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from busbw.traces.analysis.calls import CallTable, RankCalls
-from busbw.traces.analysis.intervals import Depths, Values, depths
+from busbw.traces.analysis.intervals import Depths, Values, measure_depths
 from busbw.traces.analysis.prepare import group_of_communicator
 from busbw.traces.analysis.transfers import Arrivals
 from busbw.traces.analysis.types import CommunicatorGroup, RankRow
@@ -51,13 +51,13 @@ def _measure_depths(calls: CallTable, span: slice, groups: Sequence[Communicator
     if not chosen.any():
         return None
     sets = group_of_communicator(groups)[calls.communicator[span][chosen]]
-    return depths(starts_ns[chosen], ends_ns[chosen], sets, len(groups))
+    return measure_depths(starts_ns[chosen], ends_ns[chosen], sets, len(groups))
 
 
 def _mean_alone_us(
     calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup], measured: Sequence[Depths | None]
 ) -> Values:
-    """Returns the time per step in which only this group communicates, for each group: mean over its ranks."""
+    """Returns, for each group, the time per step in which no other group communicates: mean over the group's ranks."""
     known = [(one.step_count, depth) for one, depth in zip(calls, measured, strict=True) if depth]
     if not known:
         return np.full(len(groups), np.nan)

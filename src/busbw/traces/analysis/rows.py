@@ -32,7 +32,7 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
     # The fields of a call are those of its first operation.
     fields = np.concatenate([rank.trace.operations[list(_FIELDS)][rank.first_operations] for rank in calls.ranks])
     group_of = group_of_communicator(groups)
-    # A row has the calls of all ranks. Divided by the steps of all ranks, their number is the calls per rank and step.
+    # A row has the calls of all ranks. Their number divided by the steps of all ranks is the number per rank and step.
     steps_of_all_ranks = [sum(rank.step_count for rank in calls.ranks if _is_in_group(rank, group)) for group in groups]
     transfers = transfers_by_row(prepared.matched)
     order = np.argsort(prepared.rows, kind="stable")
@@ -82,7 +82,7 @@ def _is_in_group(rank: RankCalls, group: CommunicatorGroup) -> bool:
 def _bandwidths(
     function: str, size_bytes: int | None, transfer_us: float | None, ranks: int
 ) -> tuple[float, float] | tuple[None, None]:
-    """Returns algbw and busbw of a collective. None if one of its properties is unknown."""
+    """Returns algbw and busbw of a collective. None for other functions, one rank, and an unknown size or time."""
     collective = collectives().get(function)
     if collective is None or not size_bytes or not transfer_us or ranks < 2:
         return None, None

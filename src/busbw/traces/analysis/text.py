@@ -125,7 +125,7 @@ def sizes_text(min_bytes: int | None, max_bytes: int | None) -> str:
 
 
 def value_text(value: float | None, unit: float = 1.0) -> str:
-    """Returns a value in a multiple of its unit. Empty if the value is unknown."""
+    """Returns a value divided by `unit`, such as 1e3 to show us as ms. Empty if the value is unknown."""
     if value is None:
         return ""
     return "<0.001" if 0 < value / unit < _MIN_NUMBER else number_text(value / unit, 3)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces.analysis.calls import CallTable
-from busbw.traces.analysis.intervals import Indices, Mask, Values, uncovered
+from busbw.traces.analysis.intervals import Indices, Mask, Values, measure_uncovered
 from busbw.traces.format import ROOTED, SYNCHRONIZING
 from busbw.traces.matching import MatchedOperations
 from busbw.traces.model import Trace
@@ -129,7 +129,7 @@ class Arrivals(NamedTuple):
 
 
 def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock_error_ns: float) -> Arrivals:
-    """Measures waits, and the lateness of each rank that its own computing causes.
+    """Measures how long each rank waits, and how late it is because of its own computing.
 
     Only the last rank of an operation is late. Two limits apply to its lateness:
 
@@ -165,7 +165,7 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
 
 
 def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> Values:
-    """Returns the lateness of the last rank of each operation that its own computing causes. NaN: unknown.
+    """Returns, for each operation, how late the last rank is because of its own computing. NaN: unknown.
 
     Args:
         start_ns: Starts as an array [operations, ranks].
@@ -186,7 +186,7 @@ def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> V
 
 
 def _gaps(starts_ns: Values, ends_ns: Values) -> Values:
-    """Returns the time of each call of a rank since the last end of a call before its start. NaN: unknown."""
+    """Returns, for each call of a rank, the time from the last end of an earlier call to its start. NaN: unknown."""
     ends = np.sort(ends_ns[~np.isnan(ends_ns)])
     gaps = np.full(len(starts_ns), np.nan)
     if len(ends):
@@ -202,13 +202,13 @@ def _per_step(parts: list[tuple[Values, Values, Indices]], step_count: int) -> V
     NaN if there are no parts, or if a start in the step is NaN.
 
     Args:
-        parts: Starts, ends and steps of intervals. A part may be empty.
+        parts: (starts, ends, steps) of some intervals. A part may have no intervals.
         step_count: Number of steps.
     """
     if not parts:
         return np.full(step_count, np.nan)
     starts, ends, steps = (np.concatenate(values) for values in zip(*parts, strict=True))
     in_step = steps >= 0
-    uncovered_lengths = uncovered(starts[in_step], ends[in_step])  # their sum is the length of the union
+    uncovered_lengths = measure_uncovered(starts[in_step], ends[in_step])  # their sum is the length of the union
     lengths = np.bincount(steps[in_step].astype(np.int64), weights=uncovered_lengths, minlength=step_count)
     return lengths.astype(np.float64)

@@ -16,7 +16,7 @@ class StepTimes(Struct, kw_only=True, frozen=True):
     count: int
     """Number of steps that were found."""
     analyzed: int
-    """Number of complete steps. All other values are of these steps."""
+    """Number of complete steps. The durations are of these steps."""
     operations_per_step: int
     coverage: float
     """Fraction of the rank's operations in recognized steps."""

@@ -20,7 +20,10 @@ class Importer:
     The first importer that recognizes a file reads it.
     """
     read: Callable[[Sequence[Path]], Trace]
-    """Returns the trace of all files together. It raises UsageError if none has an operation or can be read."""
+    """Returns the trace of all files together. It raises UsageError if none has an operation or can be read.
+
+    The decorator `importer_of` makes it from a function that fills a `TraceBuilder`.
+    """
 
 
 IMPORTERS: tuple[Importer, ...] = (

@@ -37,6 +37,8 @@ _FUNCTIONS = {
 _INT8 = 0
 _NAME, _KIND, _DURATION, _INPUTS, _ATTRIBUTE = 2, 3, 7, 8, 10
 """Numbers of the fields of a node in et_def.proto."""
+_VARINT, _FIXED_64_BITS, _LENGTH_AND_BYTES, _FIXED_32_BITS = 0, 1, 2, 5
+"""Encodings of the values of fields (wire types of protocol buffers)."""
 _Value = int | bytes
 """Value of a field: a number, or the bytes of a text or message."""
 
@@ -79,7 +81,7 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
         builder.add_problem("{count} process groups have unknown ranks; the ranks that use one are taken")
         groups[name] = sorted(users[name])
     for path, number in zip(paths, numbers, strict=True):
-        rank = builder.rank(number, path_text(path))
+        rank = builder.find_or_add_rank(number, path_text(path))
         rank.rank = number
         for node in _nodes(builder, path):
             if node.kind in (_SEND, _RECV, _COLLECTIVE):
@@ -116,7 +118,7 @@ def _add(builder: TraceBuilder, rank: RankBuilder, number: int, node: _Node, mem
             datatype=_INT8,
             flags=Flag.COUNT_IS_IN_BYTES,
             peer=peer,
-            stream=rank.stream(_number(node, "stream")),
+            stream=rank.number_stream(_number(node, "stream")),
             duration_ns=node.duration_us * 1000,
         )
     )
@@ -134,7 +136,7 @@ def _number(node: _Node, name: str) -> int:
 
 
 def _parse_groups(text: str) -> dict[str, list[int]]:
-    """Returns ranks by name of process groups from the input of the node that PyTorch writes for them."""
+    """Returns the ranks of process groups by name, from the input of a node "process_group:init"."""
     start, end = text.find("[{"), text.rfind("}]")
     try:
         return read_groups(json.loads(text[start : end + 2].replace('\\"', '"')))
@@ -168,7 +170,9 @@ def _messages(file: BufferedFile) -> Iterator[bytes]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Returns the number at a position, and the position after the number. Each byte has 7 bits, the lowest first.
+    """Returns the number at a position, and the position after the number: bytes AC 02 (hexadecimal) are (300, 2).
+
+    Each byte has 7 bits of the number, the lowest first. Bit 7 is 0 in the last byte.
 
     Raises:
         ValueError: The number is cut off or too long.
@@ -192,12 +196,12 @@ def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
     while position < len(data):
         key, position = _varint(data, position)
         number, wire_type = key >> 3, key & 7
-        if wire_type == 0:
+        if wire_type == _VARINT:
             value, position = _varint(data, position)
             yield number, value
             continue
-        length = {1: 8, 5: 4}.get(wire_type)  # bytes of numbers with a fixed length
-        if wire_type == 2:
+        length = {_FIXED_64_BITS: 8, _FIXED_32_BITS: 4}.get(wire_type)
+        if wire_type == _LENGTH_AND_BYTES:
             length, position = _varint(data, position)
         if length is None or position + length > len(data):
             raise ValueError

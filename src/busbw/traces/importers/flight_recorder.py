@@ -24,7 +24,9 @@ from busbw.traces.importers.torch_operations import (
 )
 
 _RANK = re.compile(r"(\d{1,7})(?:\.[a-z]+)*\Z", re.IGNORECASE)
+"""Rank in a file's name: 3 in "nccl_trace_rank_3" and "dump_3.json.gz"."""
 _PAIR = re.compile(r"(?P<function>send|recv) \d{1,7}(?:->|<-)(?P<peer>\d{1,7})")
+"""Name of a transfer: "send 0->1", or "recv 0<-1". The peer is 1."""
 _BACKENDS = ("nccl", "rccl", "xccl")
 _PICKLE = b"\x80"
 """First byte of a pickle."""
@@ -55,7 +57,7 @@ def recognizes(beginning: bytes, path: Path) -> bool:
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the dumps of one job."""
     for path in paths:
-        rank = builder.rank(path, path_text(path))
+        rank = builder.find_or_add_rank(path, path_text(path))
         match = _RANK.search(path.name)
         rank.rank = int(match[1]) if match else None
         reader = _RankReader(builder, rank)
@@ -155,7 +157,7 @@ class _RankReader:
             elements=0,
             group=self._group_count,
             enqueue_ns=int(entry["time_created_ns"]),
-            thread=self._rank.thread(entry.get("thread_id")),
+            thread=self._rank.number_thread(entry.get("thread_id")),
             duration_ns=round((duration_ms or 0) * 1e6),
         )
         for call in list_calls(self._builder, operation, base):

@@ -28,7 +28,8 @@ def importer_of(source_format: str) -> Callable[[FillTrace], Callable[[Sequence[
             name = path_text(paths[0].name if len(paths) == 1 else paths[0].absolute().parent.name)
             builder = TraceBuilder(name, f"import {source_format}")
             limitations = fill_trace(builder, paths)
-            _complete_groups(builder)
+            _cut_to_common_sequences(builder)
+            _clear_single_groups(builder)
             trace = builder.build()
             return replace(trace, problems=(*trace.problems, *limitations))
 
@@ -37,9 +38,8 @@ def importer_of(source_format: str) -> Callable[[FillTrace], Callable[[Sequence[
     return decorate
 
 
-def _complete_groups(builder: TraceBuilder) -> None:
-    """Leaves out operations that another rank dropped, and sets the number of groups with one operation to 0."""
-    _cut_to_common_sequences(builder)
+def _clear_single_groups(builder: TraceBuilder) -> None:
+    """Sets the group of an operation to 0 (in no group) if the group has no other operation."""
     for rank in builder.ranks:
         groups = rank.operations["group"]
         _, distinct_numbers, counts = np.unique(groups, return_inverse=True, return_counts=True)

@@ -74,14 +74,14 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
         builder.add_problem("{count} records do not name their communicator and are left out")
         return
     name = "" if header.comm_name == "unknown" else header.comm_name
-    index = builder.communicator(f"{int(header.id, 16):016x}", header.n_ranks, name=name)
+    index = builder.find_or_add_communicator(f"{int(header.id, 16):016x}", header.n_ranks, name=name)
     if index is None:
         return
     process = record.metadata.hostname, record.metadata.pid
-    rank = builder.rank(process, source)
+    rank = builder.find_or_add_rank(process, source)
     if rank.own_rank_by_communicator.get(index, header.rank) != header.rank:
         builder.add_problem("a process has several ranks; operations of small communicators may be at another of them")
-        rank = builder.rank((*process, header.rank), source)
+        rank = builder.find_or_add_rank((*process, header.rank), source)
     rank.host, rank.pid = process
     builder.join(rank, index, header.rank)
     duration_ns = round(values.get(f"{prefix}_exec_time_us", 0) * 1000)

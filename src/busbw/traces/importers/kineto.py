@@ -25,6 +25,7 @@ from busbw.traces.importers.torch_operations import (
 )
 
 _FILE_RANK = re.compile(r"rank[-_]?(\d{1,7})", re.IGNORECASE)
+"""Rank in a file's name: 3 in "rank3.json" and "trace_rank-3.json"."""
 _NO_ID = -1
 _MAX_ID, _MAX_TIME_NS = 1 << 62, 1 << 61
 """Bounds of an "External id" and of a time. Larger values are damage."""
@@ -50,13 +51,13 @@ class _RankReader:
     def __init__(self, builder: TraceBuilder, path: Path) -> None:
         self._builder = builder
         self._path = path
-        self._rank = builder.rank(path, path_text(path))
+        self._rank = builder.find_or_add_rank(path, path_text(path))
         match = _FILE_RANK.search(path.name)
         self._rank.rank = int(match[1]) if match else None
         self._job_groups: dict[str, list[int]] = {}
         """Ranks of process groups by name, as the job describes them."""
         self._communicators: dict[tuple[str, int, str], tuple[int | None, list[int]]] = {}
-        """Index of the communicator and its ranks, by name, size and text of the ranks."""
+        """(index of the communicator, its ranks), by (name, size, text of the ranks)."""
         self._base_ns = 0
         """Unix time of the time 0 in the file."""
         self._group_count = 0
@@ -66,6 +67,7 @@ class _RankReader:
         """True for an operation from a call, false for one from the description of a kernel."""
         self._kernels = [array("q") for _ in range(5)]
         """"External id", start, end, stream and channels of each kernel."""
+        self._last_kernel_id = _NO_ID
 
     def read(self) -> None:
         """Reads the file."""
@@ -99,7 +101,7 @@ class _RankReader:
         if not 0 <= identity < _MAX_ID:
             identity = _NO_ID
         if category == "cpu_op" and is_described:
-            times = {"enqueue_ns": _nanoseconds(event["ts"]), "thread": self._rank.thread(event.get("tid"))}
+            times = {"enqueue_ns": _nanoseconds(event["ts"]), "thread": self._rank.number_thread(event.get("tid"))}
             self._add(arguments, identity, times, is_call=True)
         elif category in ("kernel", "Kernel") and (is_described or "nccl" in str(event.get("name")).lower()):
             self._read_kernel(event, arguments, identity, is_described=is_described)
@@ -111,9 +113,10 @@ class _RankReader:
         end_ns = start_ns + _nanoseconds(event["dur"])
         grid = arguments.get("grid")  # NCCL starts one block per channel
         channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
-        stream = self._rank.stream(str(arguments.get("stream", event.get("tid"))))
+        stream = self._rank.number_stream(str(arguments.get("stream", event.get("tid"))))
         # Further kernels of an operation have the "External id" of the kernel before them.
-        is_continued = identity != _NO_ID and bool(self._kernels[0]) and self._kernels[0][-1] == identity
+        is_continued = identity != _NO_ID and identity == self._last_kernel_id
+        self._last_kernel_id = identity
         for column, value in zip(self._kernels, (identity, start_ns, end_ns, stream, channels), strict=True):
             column.append(value)
         if is_described and not is_continued:
@@ -174,6 +177,7 @@ class _RankReader:
         order = np.argsort(kernel_ids, kind="stable")
         distinct_ids, firsts = np.unique(kernel_ids[order], return_index=True)
         if len(distinct_ids):
+            # `reduceat` combines the kernels of each id: from the first start to the last end, with the most channels.
             max_channels = np.maximum.reduceat(channels[order], firsts)
             are_channels_known = (max_channels > 0) & (max_channels < layout.UNKNOWN_BYTE)
             positions = np.minimum(np.searchsorted(distinct_ids, ids), len(distinct_ids) - 1)

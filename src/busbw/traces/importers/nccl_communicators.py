@@ -84,10 +84,10 @@ class NcclCommunicators:
         `identity` is empty if no line of the log introduces the communicator.
         """
         host, pid = process
-        rank = self._builder.rank((host, pid, device), source)
+        rank = self._builder.find_or_add_rank((host, pid, device), source)
         rank.host, rank.pid = host.decode(errors="replace"), int(pid) if pid else None
         identity = identity or self._inferred_identity(rank, size, own_rank)
-        index = self._builder.communicator(identity, size)
+        index = self._builder.find_or_add_communicator(identity, size)
         if index is None:
             return None
         if own_rank is not None:

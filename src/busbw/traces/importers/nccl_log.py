@@ -22,21 +22,30 @@ from busbw.traces.importers.recording import open_recording, read_lines
 
 _HEADER = re.compile(HEADER)
 _TIME = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)([.,]\d{1,9})?\] \Z")
+"""Time before a message: "[2026-01-31 12:00:00.123456] "."""
 _CALL = re.compile(
     HEADER + rb"(?P<name>\w{1,40}): opCount (?P<op_count>[0-9a-f]{1,16}) sendbuff (?P<send>\S{1,20})"
     rb" recvbuff (?P<receive>\S{1,20}) count (?P<count>\d{1,20}) datatype (?P<datatype>\d{1,9}) op (?P<redop>-?\d{1,9})"
     rb" root (?P<root>-?\d{1,9}) comm (?P<handle>\S{1,20}) \[nranks=(?P<size>\d{1,9})\] stream (?P<stream>\S{1,20})"
     rb"(?: task (?P<task>\d{1,9}) globalrank (?P<own_rank>\d{1,9}))?"
 )
+"""Message about a call. After the header: "AllReduce: opCount 5 sendbuff 0x7f00 ... [nranks=8] stream 0x55e0".
+
+Only RCCL adds the task.
+"""
 _KERNEL = re.compile(
     HEADER + rb"(?P<name>\w{1,40})(?: \[(?P<kind>[A-Za-z ]{1,40})\])?: +(?P<bytes>\d{1,20}) Bytes +-> "
     rb"(?:Algo (?P<algorithm>\w{1,40}) +proto (?P<protocol>\w{1,40})"
     rb"(?:.{0,60}channel\{Lo\.\.Hi\}=\{(?P<low>\d{1,4})\.\.(?P<high>\d{1,4})\})?"
     rb"|Kernel \S{1,200} nchannels (?P<channels>\d{1,4})|cudaMemcpy|RMA)"
 )
+"""Message with the algorithm of a call: "AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}".
+
+Kinds, such as "[Symmetric]", follow the name of the function. Their messages name a kernel instead of an algorithm.
+"""
 _INIT = re.compile(rb"NCCL INFO .*comm 0x\w+ rank \d+ n[rR]anks \d")
 _VERSION = re.compile(rb"NCCL version (\d{1,3}(?:\.\d{1,3}){1,2})")
-_KERNEL_KINDS = {
+_ALGORITHM_BY_KIND = {
     b"Symmetric": Algorithm.SYMMETRIC,
     b"Copy Engine": Algorithm.COPY_ENGINE,
     b"Hierarchical CE": Algorithm.COPY_ENGINE,
@@ -174,12 +183,12 @@ class _Reader:
                 elements=count,
                 datatype=datatype,
                 redop=int(match["redop"]) if function in REDUCING else layout.UNKNOWN_BYTE,
-                stream=rank.stream(match["stream"]),
+                stream=rank.number_stream(match["stream"]),
                 peer=peer if function in (*ROOTED, *TRANSFERS) else -1,
                 group=self._group(thread, function, peer, match),
                 enqueue_ns=_time_ns(line[: match.start()]),
                 flags=_in_place_flags(function, match, communicator, size_bytes),
-                thread=rank.thread(match["thread"] or b""),
+                thread=rank.number_thread(match["thread"] or b""),
             )
         )
         prints_kernel = communicator.own_rank == 0 and size > 1 and function not in TRANSFERS
@@ -195,7 +204,8 @@ class _Reader:
         The calls of a group share their opCount. A repeated transfer with the same peer begins another group. RCCL
         numbers the calls of a group as tasks, from 0.
         """
-        key, is_counted = (call["handle"], call["op_count"]), call["op_count"] != b"0"
+        key = call["handle"], call["op_count"]
+        is_counted = call["op_count"] != b"0"
         if call["task"] is not None:
             is_same_group = int(call["task"]) > 0
         elif function in TRANSFERS:
@@ -226,7 +236,7 @@ class _Reader:
 
 def _store_algorithm(operation: np.void, kernel: re.Match[bytes]) -> None:
     """Stores algorithm, protocol and channels of a kernel in the operation."""
-    operation["algorithm"] = _KERNEL_KINDS.get(kernel["kind"], Algorithm.UNKNOWN)
+    operation["algorithm"] = _ALGORITHM_BY_KIND.get(kernel["kind"], Algorithm.UNKNOWN)
     if kernel["algorithm"]:
         operation["algorithm"] = Algorithm.of_nccl(kernel["algorithm"].decode())
         operation["protocol"] = Protocol.of_nccl(kernel["protocol"].decode())

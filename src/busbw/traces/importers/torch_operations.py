@@ -9,9 +9,9 @@ from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import ROOTED, TRANSFERS, Flag, Function
 
 _FUNCTIONS = {one.name.lower().replace("_", ""): one for one in Function if one <= Function.RECV}
-"""Functions by their name without underscores, which begins the names of PyTorch.
+"""Functions by their name without underscores. PyTorch's names of collectives begin with it: "all_reduce_coalesced".
 
-If a name begins another name, the longer name comes first."""
+The first name that fits is used, so "reducescatter" comes before "reduce"."""
 _DATATYPE_NAMES = (
     "char int8",
     "byte uint8 bool",
@@ -85,7 +85,7 @@ def read_groups(description: object) -> dict[str, list[int]]:
 def group_index(builder: TraceBuilder, name: str, size: int, members: Sequence[int]) -> int | None:
     """Returns the communicator of a process group. Its name is unique only together with its ranks."""
     text = ",".join(map(str, members)) or f"{size} ranks"
-    return builder.communicator(f"{name}:{text}", size, name=name, members=members)
+    return builder.find_or_add_communicator(f"{name}:{text}", size, name=name, members=members)
 
 
 def is_operation(name: str) -> bool:
@@ -130,6 +130,7 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
         if not operation.are_splits_known or inputs != outputs or inputs % size:
             return [_unknown_alltoall(builder, operation, base)]
         count = inputs // size
+    # PyTorch's names with "oop" are out of place, such as "_reduce_oop".
     is_in_place = function in (Function.ALL_REDUCE, Function.BROADCAST, Function.REDUCE) and "oop" not in name
     return [
         base._replace(

@@ -66,7 +66,7 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
     builder = TraceBuilder(model.name, "busbw model", is_modelled=True)
     timelines = []
     for number in range(ranks):
-        rank = builder.rank(number, model.name)
+        rank = builder.find_or_add_rank(number, model.name)
         rank.rank = number
         timelines.append(Timeline(rank, number, ranks, group))
     parallelism = _PARALLELISMS[model.parallelism]
@@ -74,7 +74,7 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
     for number, (name, partition) in enumerate(partitions):
         for position, members in enumerate(partition):
             if len(members) > 1:
-                index = builder.communicator(f"{name} {position}", len(members), name=name, members=members)
+                index = builder.find_or_add_communicator(f"{name} {position}", len(members), name=name, members=members)
                 if index is None:
                     raise UsageError(f"{model.name} cannot run on {ranks:,} ranks", remedy="use fewer ranks")
                 for member in members:

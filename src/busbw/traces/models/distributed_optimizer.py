@@ -11,7 +11,7 @@ from busbw.traces.format import Flag, Function
 from busbw.traces.models.timeline import Timeline
 
 _MIN_BUCKET, _MIN_BUCKET_SHARD = 40_000_000, 1_000_000
-"""Minimum number of parameters of a full bucket, in total and per rank: Megatron's defaults."""
+"""Minimum number of parameters of a bucket, in total and per rank: Megatron's defaults. The last one may be smaller."""
 _BUCKET_UNIT = 128
 """The size of a bucket is a multiple of this number, and of the number of ranks."""
 
@@ -29,7 +29,7 @@ class DistributedOptimizer:
         """
         self._communicator = communicator
         self._buckets: list[tuple[int, int]] = []
-        """First layer of each bucket, and its parameters on one rank, in the order of the backward pass."""
+        """(first layer of the bucket, its parameters on one rank), in the order of the backward pass."""
         if ranks == 1:
             return
         forward = [(layer, count) for layer, counts in enumerate(parameters) for count in counts]
@@ -50,12 +50,12 @@ class DistributedOptimizer:
             gather_layer, _ = forward[max(0, index - 1)]  # a bucket is gathered one bucket before its use
             if gather_layer == layer:
                 is_overlapped = index > 1  # the first two buckets are gathered before any computation
-                flags = Flag.IN_PLACE | (Flag.OVERLAPPED if is_overlapped else 0)
+                flags = Flag.IN_PLACE | (Flag.GAP_OVERLAPPED if is_overlapped else 0)
                 timeline.call(Function.ALL_GATHER, self._communicator, shard, flags=flags)
 
     def reduce(self, timeline: Timeline, layer: int) -> None:
         """Appends the reduce-scatters at the end of a layer's backward pass."""
-        flags = Flag.IN_PLACE | Flag.OVERLAPPED
+        flags = Flag.IN_PLACE | Flag.GAP_OVERLAPPED
         for first, shard in self._buckets:
             if first == layer:
                 timeline.call(Function.REDUCE_SCATTER, self._communicator, shard, "float", "sum", flags=flags)

@@ -21,6 +21,7 @@ def draw_routes(model: Model, group: int, seed: tuple[int, ...]) -> NDArray[np.i
     generator = np.random.default_rng(seed)
     shares = generator.dirichlet(np.full(model.experts, model.share_concentration), size=(model.layers, 1))
     tokens = generator.multinomial(model.sequence * model.experts_per_token, shares, size=(model.layers, group))
+    # `tokens` is [layers, group, experts]. Consecutive experts are on one rank, so their tokens are added.
     routes: NDArray[np.int64] = tokens.reshape(model.layers, group, group, -1).sum(axis=3)
     return routes
 
@@ -35,13 +36,13 @@ def append_step(timeline: Timeline, model: Model, step: int) -> None:
     dense = [[norm, qkv, projection, norm, router] for _ in range(model.layers)]
     dense[0].insert(0, model.embedding_parameters)
     dense[-1] += [norm, model.embedding_parameters]
-    experts = [[*model.expert_parameters] * (model.experts // group)] * model.layers
+    experts = [[*model.feed_forward_parameters] * (model.experts // group)] * model.layers
     optimizers = (
         DistributedOptimizer(WORLD, dense, ranks),
         DistributedOptimizer(EXPERT_DATA, experts, ranks // group),
     )
     attention = model.matrix_flops(qkv + projection + router) + model.score_flops
-    expert_flops = 2.0 * sum(model.expert_parameters) * routes[:, :, group_rank].sum(axis=1)
+    expert_flops = 2.0 * sum(model.feed_forward_parameters) * routes[:, :, group_rank].sum(axis=1)
     for layer in range(model.layers):
         for optimizer in optimizers:
             optimizer.gather(timeline, layer)
@@ -51,8 +52,8 @@ def append_step(timeline: Timeline, model: Model, step: int) -> None:
         timeline.exchange(EXPERT, routes[layer], group_rank, "float")  # probabilities of the router
         timeline.compute(expert_flops[layer])
         timeline.exchange(EXPERT, routes[layer].T * model.hidden, group_rank)
-    # The backward pass computes twice as much as the forward pass. The output embedding has both in one computation.
-    timeline.compute(3 * model.matrix_flops(model.embedding_parameters))
+    # The output embedding in both passes. A backward pass computes twice as much as a forward pass.
+    timeline.compute((1 + 2) * model.matrix_flops(model.embedding_parameters))
     # The gradients of the outputs travel to the experts, as the tokens did. The gradients of the inputs travel back.
     for layer in reversed(range(model.layers)):
         timeline.exchange(EXPERT, routes[layer] * model.hidden, group_rank)

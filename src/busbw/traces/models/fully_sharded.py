@@ -10,7 +10,7 @@ from busbw.traces.models.shape import Model
 from busbw.traces.models.timeline import Timeline
 
 COMMUNICATORS = ("world",)
-(WORLD,) = range(1)
+WORLD = 0
 
 
 def append_step(timeline: Timeline, model: Model, _step: int) -> None:
@@ -20,21 +20,22 @@ def append_step(timeline: Timeline, model: Model, _step: int) -> None:
         for count in (model.root_parameters, model.block_parameters)
     )
     dense = model.dense_parameters
-    matrices = dense["qkv"] + dense["projection"] + sum(model.expert_parameters)
+    matrices = dense["qkv"] + dense["projection"] + sum(model.feed_forward_parameters)
     forward_flops = model.score_flops + model.matrix_flops(matrices)
-    prefetch = Flag.IN_PLACE | Flag.OVERLAPPED
+    prefetch = Flag.IN_PLACE | Flag.GAP_OVERLAPPED  # the computation before the call runs during the previous operation
     timeline.call(Function.ALL_GATHER, WORLD, root_shard, flags=Flag.IN_PLACE)
     timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=Flag.IN_PLACE)
     for layer in range(model.layers - 1):
         # The computation of the first layer waits until its parameters are gathered, so nothing overlaps before it.
         timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=prefetch if layer > 0 else Flag.IN_PLACE)
         timeline.compute(forward_flops)
-    timeline.compute(forward_flops + 3 * model.matrix_flops(model.embedding_parameters))
+    # The last layer, and the output embedding in both passes. A backward pass computes twice as much as a forward pass.
+    timeline.compute(forward_flops + (1 + 2) * model.matrix_flops(model.embedding_parameters))
     for layer in reversed(range(model.layers)):
         if layer > 0:
             timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=prefetch)
         timeline.compute(2 * forward_flops)
-        timeline.call(Function.REDUCE_SCATTER, WORLD, block_shard, "float", "avg", flags=Flag.OVERLAPPED)
+        timeline.call(Function.REDUCE_SCATTER, WORLD, block_shard, "float", "avg", flags=Flag.GAP_OVERLAPPED)
     timeline.call(Function.REDUCE_SCATTER, WORLD, root_shard, "float", "avg")
     for _ in range(model.scalar_all_reduces):
         timeline.all_reduce(WORLD, 1)

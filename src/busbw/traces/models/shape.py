@@ -40,7 +40,7 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     @property
     def dense_parameters(self) -> dict[str, int]:
-        """Parameters of a layer outside its feed-forward networks. The layer has two norms."""
+        """Parameters of a layer outside its feed-forward networks, by part. "norm" is the size of one of two norms."""
         return {
             "norm": self.hidden,
             "qkv": self.hidden * (self.hidden + 2 * self.kv_width),
@@ -49,14 +49,15 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         }
 
     @property
-    def expert_parameters(self) -> tuple[int, int]:
-        """Parameters of a feed-forward network before and after its activation."""
+    def feed_forward_parameters(self) -> tuple[int, int]:
+        """Parameters of one feed-forward network, which is one expert: before and after the activation."""
         return 2 * self.hidden * self.feed_forward, self.hidden * self.feed_forward
 
     @property
     def block_parameters(self) -> int:
         """Parameters of a layer."""
-        return sum(self.dense_parameters.values()) + self.hidden + self.experts * sum(self.expert_parameters)
+        second_norm = self.dense_parameters["norm"]
+        return sum(self.dense_parameters.values()) + second_norm + self.experts * sum(self.feed_forward_parameters)
 
     @property
     def embedding_parameters(self) -> int:
@@ -72,7 +73,7 @@ class Model(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     def score_flops(self) -> float:
         """Floating-point operations of the attention scores of a layer in the forward pass.
 
-        A token takes 4·s·h operations without the causal mask, and half of them with it.
+        A token takes 4 x `sequence` x `hidden` operations without the causal mask, and half of them with it.
         """
         flops_per_token = 2.0 * self.sequence * self.hidden
         return flops_per_token * self.sequence

@@ -1,7 +1,8 @@
 """Tensor parallelism with sequence parallelism as in Megatron: megatron/core/tensor_parallel/layers.py.
 
 In the backward pass, the saved input is gathered again while the gradient of the input is computed. That gradient is
-reduced while the gradient of the weights is computed.
+reduced while the gradient of the weights is computed. `Flag.GAP_OVERLAPPED` marks the operation that follows such a
+computation, because the computation runs during the operation before it.
 """
 
 from busbw.traces.format import Flag, Function
@@ -16,13 +17,13 @@ WORLD, TENSOR, DATA = range(3)
 def append_step(timeline: Timeline, model: Model, _step: int) -> None:
     """Appends one step. All steps are equal."""
     group = timeline.group
-    parameters = model.dense_parameters
-    norm, qkv, projection = (parameters[name] // group for name in ("norm", "qkv", "projection"))
-    up, down = (count // group for count in model.expert_parameters)
+    norm = model.dense_parameters["norm"]  # each rank has the complete norms, and a part of each matrix
+    qkv, projection = (model.dense_parameters[name] // group for name in ("qkv", "projection"))
+    up, down = (count // group for count in model.feed_forward_parameters)
     embedding = model.embedding_parameters // group
-    layers = [[norm * group, qkv, projection, norm * group, up, down] for _ in range(model.layers)]
+    layers = [[norm, qkv, projection, norm, up, down] for _ in range(model.layers)]
     layers[0].insert(0, embedding)
-    layers[-1] += [norm * group, embedding]
+    layers[-1] += [norm, embedding]
     optimizer = DistributedOptimizer(DATA, layers, timeline.ranks // group)
     tokens = model.sequence * model.hidden // group
     scores = model.score_flops / group
@@ -33,16 +34,22 @@ def append_step(timeline: Timeline, model: Model, _step: int) -> None:
     def reduce(flags: int = 0) -> None:
         timeline.call(Function.REDUCE_SCATTER, TENSOR, tokens, redop="sum", flags=flags)
 
-    def backward(following_flops: float, columns: int) -> None:
-        """Appends the backward pass of a matrix that is split by columns.
+    def backward(later_flops: float, parameters: int) -> None:
+        """Appends the backward pass of a matrix that is split by columns: `qkv`, `up` or the output embedding.
 
-        `following_flops`: backward computation of the operations after this matrix. It comes before that of the matrix.
+        Args:
+            later_flops: Backward computation of the operations that follow the matrix in the forward pass.
+            parameters: Parameters of the matrix on this rank.
         """
-        timeline.compute(following_flops)
-        gather()
-        timeline.compute(model.matrix_flops(columns))
-        reduce(Flag.OVERLAPPED)
-        timeline.compute(model.matrix_flops(columns))
+        timeline.compute(later_flops)
+        gather()  # the saved input
+        timeline.compute(model.matrix_flops(parameters))  # gradient of the input
+        reduce(Flag.GAP_OVERLAPPED)
+        timeline.compute(model.matrix_flops(parameters))  # gradient of the weights
+
+    def gather_gradient() -> None:
+        """Appends the backward pass of a `reduce` of the forward pass, during the computation of the weights."""
+        gather(Flag.GAP_OVERLAPPED)
 
     reduce()  # input embedding
     for layer in range(model.layers):
@@ -57,12 +64,12 @@ def append_step(timeline: Timeline, model: Model, _step: int) -> None:
         timeline.all_reduce(TENSOR, model.sequence, redop)
     backward(0, embedding)
     for layer in reversed(range(model.layers)):
-        gather(Flag.OVERLAPPED)
+        gather_gradient()
         backward(2 * model.matrix_flops(down), up)
-        gather(Flag.OVERLAPPED)
+        gather_gradient()
         backward(2 * (model.matrix_flops(projection) + scores), qkv)
         optimizer.reduce(timeline, layer)
-    gather(Flag.OVERLAPPED)  # input embedding
+    gather_gradient()  # input embedding
     timeline.all_reduce(TENSOR, (2 * model.layers + 1) * model.hidden)  # norms
     for _ in range(model.scalar_all_reduces):
         timeline.all_reduce(WORLD, 1)

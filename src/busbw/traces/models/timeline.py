@@ -35,7 +35,7 @@ class Timeline:
         self._group_count = 0
 
     def compute(self, flops: float) -> None:
-        """Advances the clock by the time of a computation."""
+        """Advances the clock by the time that this number of floating-point operations takes."""
         self._clock_ns += flops / COMPUTE_FLOPS * 1e9
 
     def call(
@@ -50,7 +50,10 @@ class Timeline:
         peer: int = -1,
         group: int = 0,
     ) -> None:
-        """Appends an operation with these fields of `format.OPERATION`. Each communicator has its own stream."""
+        """Appends an operation with these fields of `format.OPERATION`. Each communicator has its own stream.
+
+        `communicator` is the constant of the model's module.
+        """
         self._builder.add(
             Call(
                 function=function,
@@ -80,7 +83,7 @@ class Timeline:
         Args:
             communicator: The communicator.
             counts: Number of elements from rank i to rank j of the communicator, as `counts[i, j]`.
-            group_rank: Number of this rank in the communicator.
+            group_rank: Rank of this timeline in the communicator.
             datatype: Type of the elements.
         """
         self._group_count += 1

@@ -41,7 +41,7 @@ def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_Ra
     parts: list[_RankPart] = []
     for file in sorted(files, key=lambda one: int(one.header["rank"])):
         for indices in _split_ranks(builder, file):
-            parts.append(_RankPart(file, builder.rank(len(parts), file.name), indices))
+            parts.append(_RankPart(file, builder.find_or_add_rank(len(parts), file.name), indices))
     numbers = [int(part.file.header["rank"]) for part in parts]
     are_known = min(numbers, default=-1) >= 0
     are_distinct = len(set(numbers)) == len(numbers)
@@ -54,9 +54,9 @@ def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_Ra
 def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int]]:
     """Returns the communicators of each rank of a process, by their indices.
 
-    A process has several ranks if it has several ranks of one communicator. A thread that uses two communicators shows
-    that both belong to one rank. So does a stream, if the thread does not decide. An ambiguous communicator is left
-    out, which is a problem.
+    A process has several ranks if it has several ranks of one communicator. The communicators that one thread uses
+    belong to one rank, and so do those of one stream. A thread or stream with two ranks of one communicator shows
+    nothing. A communicator is left out, with a problem, if neither a thread nor a stream shows its rank.
     """
     entries = file.communicators
     index_of_rank = defaultdict[int, dict[int, int]](dict)
@@ -65,8 +65,8 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     base = max(index_of_rank.values(), key=len)  # the communicator with most ranks in this process
     if len(base) == 1:
         return [frozenset(entries)]
-    same_rank = {index: {index} for index in entries}  # all communicators of the rank, by each communicator
-    certain = set(base.values())
+    same_rank = {index: {index} for index in entries}  # by communicator: all communicators of its rank
+    with_known_rank = set(base.values())
     for field_name in ("thread", "stream"):
         for used in _used_communicators(file, field_name):
             merged = set[int]().union(*(same_rank[index] for index in used))
@@ -75,9 +75,9 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
                 continue
             same_rank.update(dict.fromkeys(merged, merged))
             if field_name == "thread":
-                certain |= merged
+                with_known_rank |= merged
     distinct = {min(indices): frozenset(indices) for indices in same_rank.values()}
-    ranks = [indices for indices in distinct.values() if indices & certain]
+    ranks = [indices for indices in distinct.values() if indices & with_known_rank]
     ambiguous = sorted(set(entries) - set().union(*ranks))
     if lost := int(np.isin(file.operations["communicator"], ambiguous).sum()):
         builder.add_problem(
@@ -90,7 +90,7 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
 def _used_communicators(file: ProcessFile, field_name: str) -> Iterator[set[int]]:
     """Yields the communicators that each thread or stream uses. `field_name`: "thread" or "stream"."""
     operations = file.operations
-    # Both values in one number: np.unique takes much longer on pairs.
+    # Thread 3 and communicator 5 become 3 << 16 | 5, because np.unique takes much longer on pairs.
     pairs = np.unique(operations[field_name].astype(np.uint64) << np.uint64(16) | operations["communicator"])
     _, starts = np.unique(pairs >> np.uint64(16), return_index=True)
     for part in np.split(pairs, starts[1:]):
@@ -107,7 +107,9 @@ def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> Non
         declared_sizes[entry.id].add(entry.size)
     for file_index, part, entry in sorted(entries, key=lambda one: one[0]):
         members = [entry.members.get(own_rank, -1) for own_rank in range(max(entry.members, default=-1) + 1)]
-        trace_index = builder.communicator(f"{entry.id:016x}", sizes[entry.id], name=entry.name, members=members)
+        trace_index = builder.find_or_add_communicator(
+            f"{entry.id:016x}", sizes[entry.id], name=entry.name, members=members
+        )
         if trace_index is not None:
             part.trace_indices[file_index] = trace_index
             builder.join(part.rank, trace_index, entry.rank)
@@ -131,14 +133,15 @@ def _fill_rank(part: _RankPart) -> None:
     start_ns, version = int(file.header["start_realtime_ns"]), int(file.header["nccl_version"])
     rank.host, rank.producer = file.text("host"), file.text("producer")
     rank.pid = int(file.header["pid"]) or None
-    rank.nccl_version = f"{version // 10000}.{version // 100 % 100}.{version % 100}" if version else ""
+    if version:  # 22809 is "2.28.9"
+        rank.nccl_version = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
     rank.device_clock = DeviceClock(int(file.header["device_clock"]))
     rank.start_ns = start_ns if start_ns < 2**62 else 0
     rank.lost_count = file.lost_count
 
 
 def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
-    """Returns the files, except for files of older runs of a process, and further files of the same rank."""
+    """Returns the files without those of older runs. If files of a run have a common rank, only one is kept."""
     runs = _group_by_run(files)
     runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
     selected: list[ProcessFile] = []

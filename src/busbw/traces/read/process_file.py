@@ -79,7 +79,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     stored = (size - layout.HEADER_BYTES) // layout.RECORD_BYTES
     records = np.fromfile(path, layout.OPERATION, min(reserved, stored), offset=layout.HEADER_BYTES)
     communicators = _read_communicators(builder, name, records)
-    is_valid, invalid = _find_valid_operations(builder, name, records, list(communicators))
+    is_valid, invalid_count = _find_valid_operations(builder, name, records, list(communicators))
     operations = records[is_valid]
     _clear_invalid_fields(builder, name, header, operations)
     if header["device_clock"] == layout.DeviceClock.GPU:
@@ -89,7 +89,8 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
                 f"{name}: {count_text(stale, 'operation')} without device times, because NCCL may report others"
                 " after a rank sent to itself"
             )
-    lost, missing = int(header["lost_count"]), reserved - len(records)
+    lost = int(header["lost_count"])
+    missing = reserved - len(records)  # the file was cut off
     empty = _count_empty(records)
     if lost:
         reason = "because of the size limit, a full disk or a slow one"
@@ -107,7 +108,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
         operations=operations,
         first_unmatched=_find_first_unmatched(records, is_valid, list(communicators)),
         # A lost operation may have a reserved record, so both numbers can count it.
-        lost_count=max(lost, missing + empty) + invalid,
+        lost_count=max(lost, missing + empty) + invalid_count,
     )
 
 
@@ -164,7 +165,7 @@ def _find_valid_operations(
     """Returns true for each record that is a valid operation, and the number of records that are left out."""
     is_operation = records["kind"] == layout.Kind.OPERATION
     is_valid = is_operation.copy()
-    invalid = 0
+    invalid_count = 0
     for fault, has_fault in (
         ("of unknown kinds", records["kind"] > max(layout.Kind)),
         ("on communicators that were not declared", is_operation & ~np.isin(records["communicator"], declared)),
@@ -172,9 +173,9 @@ def _find_valid_operations(
     ):
         is_valid &= ~has_fault
         if count := int(np.count_nonzero(has_fault)):
-            invalid += count
+            invalid_count += count
             builder.add_problem(f"{name}: {count_text(count, 'record')} {fault} left out")
-    return is_valid, invalid
+    return is_valid, invalid_count
 
 
 def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], declared: list[int]) -> int | None:

@@ -26,7 +26,7 @@ class RankDraft:
     operations: Operations
     """`communicator` is an index of `Draft.communicators`.
 
-    The device times are 0 if they are unknown. Without a clock of the device, both are the time of the call.
+    Unknown device times are 0. If the rank has no device times, start and end are the time of the call.
     """
     begin_ns: int
     """Latest end of the operations before the step. If no such end is known, the earliest start in the step."""
@@ -140,7 +140,7 @@ def _find_replayable(draft: Draft, rank: RankTrace, bounds: Bounds) -> Mask:
     is_replayable = np.ones(len(operations), bool)
     for reason, has_reason in reasons.items():
         is_newly_omitted = has_reason & is_replayable  # only the first reason of an operation counts
-        draft.omitted[reason] += int(is_newly_omitted[slice(*bounds)].sum())
+        draft.omitted[reason] += int(is_newly_omitted[slice(*bounds)].sum())  # operations of other steps do not count
         is_replayable &= ~has_reason
     return is_replayable
 

@@ -43,7 +43,9 @@ class ReplayOperation(NamedTuple):
     group: int
     """0: not in a group."""
     gap_ns: int
+    """Time that the device computes before the operation."""
     in_place: int
+    """1 if the operation is in place, otherwise 0."""
     is_overlapped: int
     """1 if the gap begins at the end of the previous gap."""
 
@@ -60,7 +62,7 @@ class ReplayProgram:
     estimated_ns: int
     """Approximate time of the replayed step: the time in the trace, divided by the divisor of counts. 0 if unknown."""
     communicators: tuple[tuple[int, ...], ...]
-    """Ranks of each communicator, in the order of its ranks."""
+    """For each communicator, the rank of the job by rank of the communicator."""
     operations: tuple[tuple[ReplayOperation, ...], ...]
     """For each rank its operations, in the order of the calls."""
     notes: tuple[str, ...]
@@ -153,7 +155,7 @@ def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperati
             group=group,
             gap_ns=gaps.get(position, 0) // divisor,
             in_place=int(flags & Flag.IN_PLACE > 0),
-            is_overlapped=int(flags & Flag.OVERLAPPED > 0),
+            is_overlapped=int(flags & Flag.GAP_OVERLAPPED > 0),
         )
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.traces.analysis.intervals import depths, merge, uncovered
+from busbw.traces.analysis.intervals import measure_depths, measure_uncovered, merge
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(0, 2)), min_size=1, max_size=30)
 
@@ -25,7 +25,7 @@ def arrays(intervals: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarra
 @given(INTERVALS)
 def test_union(intervals: list[tuple[int, int, int]]) -> None:
     starts, ends, _ = arrays(intervals)
-    assert uncovered(starts, ends).sum() == len(cells(intervals))
+    assert measure_uncovered(starts, ends).sum() == len(cells(intervals))
     merged_starts, merged_ends = merge(starts, ends)
     assert (merged_ends - merged_starts).sum() == len(cells(intervals))
     assert (merged_starts[1:] > merged_ends[:-1]).all()
@@ -33,7 +33,7 @@ def test_union(intervals: list[tuple[int, int, int]]) -> None:
 
 @given(INTERVALS)
 def test_depths(intervals: list[tuple[int, int, int]]) -> None:
-    measured = depths(*arrays(intervals), 3)
+    measured = measure_depths(*arrays(intervals), 3)
     by_set = [cells(intervals, number) for number in range(3)]
     counts = {cell: sum(cell in covered for covered in by_set) for cell in cells(intervals)}
     assert measured.busy == len(counts)
