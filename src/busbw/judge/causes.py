@@ -16,7 +16,7 @@ from busbw.units import number_text
 _MAX_PLATEAU_DIFFERENCE = 0.08
 """Maximum relative difference of two plateaus that count as equal."""
 _MAX_PCIE_DIFFERENCE = 2 * _MAX_PLATEAU_DIFFERENCE
-"""The same for the values of `_PCIE_BUSBW_GBPS`, which are coarse."""
+"""Maximum relative difference from a value of `_PCIE_BUSBW_GBPS` that counts as equal. These values are coarse."""
 
 _MAX_SIMILAR_RATIO = 1.6
 """Values of several sizes count as equal if the largest is at most this many times the smallest."""

@@ -162,7 +162,7 @@ def _sharp_remedy(expectation: Expectation) -> str:
 
 
 def _impossible_busbw_text(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
-    """Returns a sentence if the busbw exceeds the highest limit of all routes. None if it is credible."""
+    """Returns a sentence if the busbw exceeds the highest limit of all routes. None if the busbw is credible."""
     if not expectation.routes:
         return None
     max_limit_gbps = max(route.limit_gbps for route in expectation.routes)

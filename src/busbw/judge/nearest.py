@@ -67,7 +67,10 @@ def has_figures_of(run: Series, reference: NearestReference) -> bool:
 
 
 def _rounds_to(value: float, printed: float) -> bool:
-    """True if the value rounds to the printed one. The shortest text of `printed` has all printed decimals."""
+    """True if the value rounds to the printed one: 1.234 rounds to 1.23 and to 1.2, but not to 1.24.
+
+    A trailing zero of the printed text is unknown here, so 1.234 also rounds to 1.20.
+    """
     _, _, decimals = f"{printed:.12g}".partition(".")
     half_digit = 0.5 * 10.0 ** -len(decimals)
     float_error = 1e-9 * abs(printed)

@@ -71,7 +71,7 @@ class Series(Struct, kw_only=True, frozen=True):
     """Number of figures with inconsistent size, time and bandwidth."""
     late_ranks: tuple[LateRank, ...] = ()
     nics: str | None = None
-    """NICs of a node, '8 x 400 Gb/s'. None unless log or user state them and the data cross them."""
+    """NICs of a node, '8 x 400 Gb/s'. None if neither log nor user states them, or if the data cross no NICs."""
 
     def with_stated_nics(self, nics: NetworkNics | None) -> "Series":
         """Returns a copy with these NICs if they are stated."""
@@ -139,7 +139,7 @@ def table_key(table: Table) -> str:
         claimed_out_of_bounds=None,
         warnings=(),
     )
-    return repr(facts)  # unlike an encoder, it accepts any text
+    return repr(facts)  # unlike a JSON encoder, `repr` accepts invalid Unicode
 
 
 def series_of_table(table: Table) -> list[Series]:
@@ -157,16 +157,22 @@ def series_of_table(table: Table) -> list[Series]:
 
 
 def _series_of_columns(table: Table, rows: PlainRows) -> Series | None:
-    """Returns the series of plain rows. None if they have several configurations or passes, or a contradiction."""
+    """Returns the series of plain rows: their data are checked and right, and they state only figures.
+
+    This function is faster than `_SeriesBuilder`. None if the rows need the builder, because they have several
+    configurations or passes, a size of 0, a missing time, or perhaps a contradiction.
+    """
     columns = rows.columns
     sizes_bytes = columns.sizes_bytes
     has_one_configuration = all(len(set(column)) == 1 for column in (columns.dtypes, columns.redops, columns.roots))
-    if not has_one_configuration or sizes_bytes[0] <= 0 or not all(map(lt, sizes_bytes, sizes_bytes[1:])):
+    has_one_pass = all(map(lt, sizes_bytes, sizes_bytes[1:]))  # a second pass begins with a smaller size again
+    has_data = sizes_bytes[0] > 0
+    if not (has_one_configuration and has_one_pass and has_data):
         return None
     first_row = next(columns.rows(rows.collective, rows.ranks))
     factors = RateFactors.of(table, first_row)
     in_place, out_of_place = columns.in_place, columns.out_of_place
-    if not (factors.agree(sizes_bytes, in_place) and factors.agree(sizes_bytes, out_of_place)):
+    if not (factors.agree_with(sizes_bytes, in_place) and factors.agree_with(sizes_bytes, out_of_place)):
         return None
     points: list[SeriesPoint] = []
     for size_bytes, *values in zip(
@@ -323,7 +329,7 @@ def _spread_of(figure: Figure) -> float | None:
 
 
 class _Passes:
-    """Combines the figures of several passes over one size in one placement. Medians over the passes represent them."""
+    """Combines the figures of several passes over one size in one placement to one point: medians over the passes."""
 
     def __init__(self, first: SeriesPoint) -> None:
         """Adds the figure of the first pass."""
