@@ -15,7 +15,7 @@ _STATED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_
 
 
 def sampled_median_us(figure: Figure) -> float | None:
-    """Returns the median over the iterations of the slowest rank's time. None without samples, or unless above zero."""
+    """Returns the median over the iterations of the slowest rank's time. None without samples, or if it is zero."""
     if not _has_samples(figure):
         return None
     value = median(stats.slowest_rank_us(figure.samples_us))
@@ -72,7 +72,10 @@ class PointFigures:
         return len(self.runs)
 
     def add(self, figure: Figure, run: int, cycle: int = 0) -> bool:
-        """Adds a figure. Returns false for a further figure of the same cycle, which is not added."""
+        """Adds a figure of a run and its cycle. A cycle is a pass of one run over all sizes (-N).
+
+        Returns false if the last figure has the same run and cycle. The figure is then not added.
+        """
         if (run, cycle) == self._last_pass:
             return False
         self._last_pass = (run, cycle)

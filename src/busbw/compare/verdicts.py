@@ -4,8 +4,8 @@ A point is one size of one configuration, with one or two times: device time and
 `judge_points` finds these facts, from which `_decide_verdict` decides:
 
 1. the evidence (`find_evidence`): the speed-up with an interval, from the strongest basis that the logs allow,
-2. the threshold (`_change_threshold`): the relative change that must be exceeded if a side has few runs,
-3. the direction of the change (`_find_direction`), which a neighboring size must confirm.
+2. the threshold (`_change_threshold`): the largest relative change that does not count if a side has few runs,
+3. the direction of the change (`_find_direction`), which must be equal at a neighboring size, if there is one.
 
 With MIN_RUNS runs per side the interval alone decides: even a change below the resolution is FASTER or SLOWER.
 
@@ -134,10 +134,10 @@ def _threshold_text(variation: VariationLimits, resolution: float) -> str:
 
 
 def _change_threshold(comparison: TimeComparison, evidence: Evidence, resolution: float) -> float:
-    """Returns the relative change that a change must exceed if a side has few runs.
+    """Returns the largest relative change that does not count if a side has few runs.
 
-    It is the largest of resolution, run-to-run variation and spread of the iterations: large variation within a run
-    suggests large variation between runs. With MIN_RUNS runs it is the resolution, and the direction ignores it.
+    This is the maximum of resolution, run-to-run variation and spread of the iterations: large variation within a run
+    suggests large variation between runs. With MIN_RUNS runs this is the resolution, which `_find_direction` ignores.
     """
     if not evidence.needs_variation_threshold:
         return resolution
@@ -150,7 +150,7 @@ def _change_threshold(comparison: TimeComparison, evidence: Evidence, resolution
 def _find_direction(evidence: Evidence, threshold: float) -> int:
     """Returns the direction of the change of one time, without its neighbors: 1 faster, -1 slower, 0 neither.
 
-    The threshold counts only if the evidence needs it.
+    With enough runs the threshold is not used: the interval alone decides.
     """
     log_threshold = math.log1p(threshold)
     if evidence.interval is not None:
@@ -171,7 +171,7 @@ def _sign_of_range(low: float, high: float, threshold: float) -> int:
 
 
 def _compare_neighbors(comparisons: Sequence[TimeComparison], directions: Sequence[int]) -> tuple[set[int], set[int]]:
-    """Returns the indices of times that a neighboring size confirms, and of times with a neighboring size."""
+    """Returns the indices of comparisons that a neighboring size confirms, and of those with any neighboring size."""
     confirmed: set[int] = set()
     with_neighbors: set[int] = set()
     for is_device in (True, False):
@@ -179,8 +179,8 @@ def _compare_neighbors(comparisons: Sequence[TimeComparison], directions: Sequen
         for smaller, larger in adjacent_sizes([comparisons[index].point for index in indices]):
             pair = {indices[smaller], indices[larger]}
             with_neighbors |= pair
-            have_same_change = directions[indices[smaller]] == directions[indices[larger]] != 0
-            if have_same_change:
+            pair_directions = {directions[index] for index in pair}
+            if pair_directions in ({1}, {-1}):
                 confirmed |= pair
     return confirmed, with_neighbors
 
@@ -237,7 +237,7 @@ def _ratios_from_logarithms(interval: stats.Interval | None) -> tuple[float, flo
 
 
 def _decimal_count(claim: float) -> int:
-    """Returns the number of decimals that a stated speed-up was printed with, except trailing zeros."""
+    """Returns the number of decimals that a stated speed-up was printed with, except trailing zeros: 2 for 1.25."""
     return len(f"{claim!r}".removesuffix(".0").partition(".")[2])
 
 
