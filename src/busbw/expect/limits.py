@@ -52,7 +52,7 @@ def nics_gbps(scenario: Scenario, system: System, nics: Nics) -> float:
     share all NICs of the domain equally.
     """
     ranks = domain_ranks(scenario, system)
-    used_nics = max(1.0, nics.count * ranks / system.ranks_per_node)
+    used_nics = max(1.0, nics.count * ranks / system.ranks_per_node)  # 4 of 8 ranks of a node use 4 of its 8 NICs
     if scenario.groups > 1:
         domain_nodes = max(1.0, ranks / system.ranks_per_node) if system.rack_ranks else 1.0
         used_nics = min(used_nics, nics.count * domain_nodes / scenario.groups)
@@ -93,7 +93,7 @@ def inter_domain_limit(scenario: Scenario, system: System, nics: Nics, traffic: 
 
 
 def one_nic_gbps(scenario: Scenario, nics: Nics) -> float:
-    """Bandwidth of one NIC for one group, in one direction, in GB/s. If groups outnumber NICs, groups share a NIC."""
+    """Bandwidth of one NIC for one group, in one direction, in GB/s. More groups than NICs share the NICs."""
     return min(1.0, nics.count / scenario.groups) * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
 
 

@@ -42,7 +42,7 @@ class DetectedMachine(Struct, kw_only=True, frozen=True):
 
 
 def detect_machine(root: Path = Path("/")) -> DetectedMachine:
-    """Detects this machine, or the machine of a test, which has the folders /proc and /sys below `root`."""
+    """Detects this machine. Tests pass a `root` with the folders proc and sys of another machine."""
     cpuinfo = _read_text(root / "proc/cpuinfo") or ""
     model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     processor_count = len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
