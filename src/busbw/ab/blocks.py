@@ -44,8 +44,8 @@ class BlockEndedError(BusbwError):
 def _documented_exit_code(code: int) -> int:
     """Maps the engine's exit code to a documented exit code. A crash is RANK_LOST, unknown codes become ENVIRONMENT.
 
-    129 means that SIGHUP came before the engine handled signals. The result is then 143 (SIGTERM), which the engine
-    returns for a SIGHUP that it handles.
+    A SIGHUP that comes before the engine handles signals gives 129. The result is then 143 (SIGTERM), as for a SIGHUP
+    that the engine handles.
     """
     if code == SIGNALLED + signal.SIGHUP:
         return SIGNALLED + signal.SIGTERM

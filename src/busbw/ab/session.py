@@ -69,7 +69,7 @@ class SessionState:
     """Current activity, for progress texts."""
     ended_by: BlockEndedError | None = None
     interrupted_by: KeyboardInterrupt | None = None
-    """Interrupt that ended no block: it came between two blocks, or when a block had just ended."""
+    """Interrupt between two blocks, or just after a block. None without it. An interrupted block is in `ended_by`."""
     stopped_because: str = ""
     """Reason of a regular end, as a clause. Empty after an early end."""
 
@@ -131,7 +131,10 @@ class Session:
         return self._comparison()
 
     def _check_sides(self) -> None:
-        """Runs a short checked block of each side, to find rejected flags and wrong data early."""
+        """Runs a short checked block of each side, and selects the points that both sides have.
+
+        So a rejected flag ends the session early. Wrong data do not end the session: the comparison reports them.
+        """
         blocks = {
             name: self._measurement.block(side, f"proof-{name}", *CHECK_BLOCK_FLAGS)
             for name, side in self._sides.items()
@@ -168,10 +171,10 @@ class Session:
         """Raises UsageError if the time budget is too short for the first look."""
         if self._rules.max_time_s is None:
             return
-        # The time so far is that of the two check blocks, which run only one iteration per size. Assumes that no timed
-        # block is faster than their mean.
         blocks = self._rules.blocks_to_first_look
-        min_s = (monotonic() - self._start_s) / 2 * blocks
+        # Until here, only the two check blocks ran, with one iteration per size. A timed block takes no less time.
+        check_block_s = (monotonic() - self._start_s) / 2
+        min_s = check_block_s * blocks
         if min_s > self._rules.max_time_s:
             raise UsageError(
                 f"--budget {self._rules.max_time_s:g} is too little: a verdict needs at least {blocks} blocks, "
@@ -309,7 +312,7 @@ class Session:
 
 
 def _wrong_timed_blocks(results: Sequence[SizeResult], wrong_sides: Collection[str]) -> list[str]:
-    """Describes wrong data in timed blocks. Leaves out `wrong_sides`: their check block already had wrong data."""
+    """Describes wrong data in timed blocks. Omits the sides with wrong data in their check block (`wrong_sides`)."""
     sentences = []
     for name, figures in (("A", [result.a for result in results]), ("B", [result.b for result in results])):
         wrong = sum(bool(figure.wrong_elements) for figure in figures)

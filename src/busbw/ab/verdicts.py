@@ -67,8 +67,9 @@ def log_speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) ->
     rows = []
     for quadruple in quadruples:
         times = [np.array([_time_us(block, point, quantity) for point in points]) for block in quadruple.blocks]
-        log_time_difference = stats.quadruple_difference(*times)  # middle blocks minus outer blocks
-        rows.append(-log_time_difference if quadruple.order == "ABBA" else log_time_difference)
+        log_ratio = stats.quadruple_difference(*times)  # log(time of the middle blocks / time of the outer blocks)
+        is_b_in_middle = quadruple.order == "ABBA"
+        rows.append(-log_ratio if is_b_in_middle else log_ratio)
     return np.array(rows).reshape(len(quadruples), len(points))
 
 
@@ -102,7 +103,7 @@ def judge(
     quantity = select_quantity(points, quadruples)
     measured_columns = _measured_columns(matrix)
     measured = [points[column] for column in measured_columns]
-    neighbors = [*adjacent_sizes(measured), *both_placements(measured)]  # pairs of indexes
+    neighbors = [*adjacent_sizes(measured), *both_placements(measured)]  # pairs of indexes in `measured`
     judged = stats.judge_quadruples(matrix[:, measured_columns], neighbors, alpha=alpha)
     indexes_with_neighbor = {index for pair in neighbors for index in pair}
     results = []

@@ -84,7 +84,7 @@ def screen(
 
 
 _LogSpeedups = dict[PointKey, list[float]]
-"""log(speed of a candidate / speed of the base) in each round, by point."""
+"""log(speed of a candidate / speed of the base) in each round, by point: 0.05 is about 5 % faster."""
 
 
 def _add_log_speedups(log_speedups: _LogSpeedups, *, base: Block, candidate: Block) -> None:
