@@ -22,9 +22,9 @@ SUFFIX = ".xml"
 HAS_VERDICTS = True
 
 STATES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-"""Elements of a case that did not pass, by the attribute of a suite that counts the cases with this element."""
+"""Elements of a case that did not pass. The key is the attribute of a suite with the number of such cases."""
 _MAX_SUITE_BYTES_IN_MEMORY = 1 << 20
-"""Larger suites are in a temporary file until they are written."""
+"""Maximum size of a suite that is collected in memory. Larger suites are collected in a temporary file."""
 
 _NO_VERDICTS: tuple[tuple[str, int] | None, Iterable[JudgedConfiguration]] = (None, ())
 """Table and verdicts after the last table with verdicts."""
@@ -58,8 +58,8 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
 
 
 def _write_around(element: ElementTree.Element, content: IO[bytes], out: BinaryIO) -> None:
-    """Writes an element with the content of a file."""
-    element.text = "\n"  # separates the start tag from the end tag
+    """Writes the start tag of an element, then the content of a file, then the end tag."""
+    element.text = "\n"  # separates the two tags
     beginning, end = ElementTree.tostring(element, encoding="utf-8").rsplit(b"\n", 1)
     out.write(beginning + b"\n")
     content.seek(0)

@@ -19,7 +19,7 @@ from busbw.sequences import map_sequence
 
 _REDACTED = "(redacted)"
 
-# Paths that begin with a slash, paths that contain at least two slashes, and paths of Windows.
+# Paths: "/data/run.log" and "~/run.log", then "data/runs/log" with two or more slashes, then "C:\data" of Windows.
 _PATH = re.compile(
     r"(?<![\w/.])(?:~[\w.-]*|\.{1,2})?/[^\s:;,'\"()\[\]]+|(?<![\w.-])[\w.-]+(?:/[\w.-]+){2,}/?"
     r"|\b[A-Za-z]:\\[^\s:;,'\"]+"
@@ -27,8 +27,9 @@ _PATH = re.compile(
 # Accounts and mail addresses, name@host. Anchored at the beginning of a word, because a search from each letter of a
 # long word takes quadratic time.
 _ACCOUNT = re.compile(r"(?<![\w.+-])[\w.+-]+(?:@[\w.+-]+)+")
-# IPv4 and IPv6.
+# IPv4 and IPv6: 10.0.0.1, fe80::1:2.
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])")
+# 0000:0f:00.0 on PCI.
 _BUS_ID = re.compile(r"\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?\b")
 _UUID = re.compile(r"(?:GPU-|MIG-)?\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 # Process ids, also those after a host: NCCL begins its messages with host:pid. The host's name is already replaced.
@@ -46,7 +47,7 @@ _SAFE_ARGUMENT = re.compile(
     r"-{1,2}[a-z][a-z-]*(?:=?\d+[KMGT]?)?|\d+(?:\.\d+)?[KMGT]?|all|sum|prod|max|min|avg|mulsum|in|out|both"
     r"|u?int(?:8|32|64)|half|float|double|bfloat16|f8e4m3|f8e5m2|fp8_e4m3|fp8_e5m2|host|nccl|mpi",
 )
-"""Arguments of a command line that describe only the measurement."""
+"""Arguments of a command line that describe only the measurement, such as "-b", "-e1G", "--iters=20" and "float"."""
 
 _SETTING_WITH_NAME = re.compile(
     r"host|node_?name|user|path|dir|file|pid|address|kernel|uuid|serial|job|_id$", re.IGNORECASE
@@ -68,7 +69,7 @@ def redact_all(logs: Sequence[Log]) -> tuple[Log, ...]:
 def with_expectation_fields(redacted: Log, original: Log) -> Log:
     """Restores the fields that the expectation needs: the title may name the system, the environment the algorithm.
 
-    The returned log is for verdicts only; no output shows these fields. Each of its tables is made when it is read.
+    The returned log is for verdicts only, and no output may show these fields. A table is made when it is read.
     """
 
     def make_table(index: int) -> Table:
@@ -126,7 +127,7 @@ class _Replacements:
         return replacements_of_kind.setdefault(name, f"{kind}-{len(replacements_of_kind) + 1}")
 
     def replace_number(self, kind: str, name: int) -> int:
-        """Returns the number that replaces a number of this kind, such as a process id."""
+        """Returns the number that replaces a number of this kind: the first process id becomes 1, the second 2."""
         return int(self.replace_name(kind, str(name)).rpartition("-")[2])
 
     def replace_in_text(self, text: str) -> str:

@@ -1,4 +1,7 @@
-"""Record of a row: one placement of one size, or one call of a communicator's life, with all that was measured."""
+"""Record of a row: one placement of one size, or one call of a communicator's life (comm_ops).
+
+Lists of values by rank are in the order of the ranks of the group.
+"""
 
 from typing import Annotated, Literal
 
@@ -90,7 +93,10 @@ class SkewRecord(Struct, kw_only=True, frozen=True):
 
 
 class TogetherRecord(Struct, kw_only=True, frozen=True):
-    """The operation while its neighbor (--with) runs. These batches alternate with batches of the operation alone."""
+    """Times of the operation while another operation, its neighbor, runs (--with).
+
+    Batches of operations next to the neighbor alternate with batches of the operation alone.
+    """
 
     time_us: Annotated[
         float | None,

@@ -54,8 +54,9 @@ CREATE INDEX runs_by_time ON runs(time_s);
 CREATE INDEX series_by_run ON series(run);
 CREATE INDEX series_by_kind ON series(collective, dtype);
 """
-"""files: one row per log, with the `answer` of a search; runs: one per table of a log; series: one per configuration of
-a run; points: one per measurement. `series.member` holds `Row.group`, the group of ranks ("group" is a word of SQL)."""
+"""files: one row per log, with the `answer` if the log is the record of a search (`busbw find`).
+runs: one row per table of a log. series: one row per configuration of a run. points: one row per measurement.
+`series.member` holds `Row.group`, the group of ranks, because "group" is a word of SQL."""
 
 _LOCK_LIMIT_S = 60
 """Maximum wait for another process that updates the index."""

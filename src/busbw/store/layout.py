@@ -33,7 +33,7 @@ _LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".cs
 _TIMED_NAME = re.compile(r"\d{8}T\d{6}Z-")
 """Beginning of a name from `run_name`."""
 _LAST_TEXT = re.compile(r"last(?:~(\d+))?")
-"""`last` or `last~N`: the run N runs before the newest."""
+"""`last` is the newest run, and `last~2` is the second run before the newest."""
 _MAX_SAME_NAMES = 1000
 """Maximum number of runs with the same second and collective. It ends the search for a free name."""
 
@@ -166,9 +166,9 @@ def find(text: str, store: Path | None = None) -> Path:
 
 
 def _find_last(runs: dict[str, Path], runs_back: int, store: Path) -> Path:
-    """Returns the log of the run `runs_back` runs before the newest. Logs without a time in their name do not count.
+    """Returns the log of a run by its distance from the newest: 0 is the newest run, 1 the run before.
 
-    Runs that start in the same second are sorted by their names.
+    Logs without a time in their name are ignored. Runs that start in the same second are sorted by their names.
     """
     timed = sorted(name for name in runs if _TIMED_NAME.match(name))
     if runs_back >= len(timed):

@@ -32,8 +32,8 @@ def read_named_logs(
 
     Args:
         names: Each is a path, a run of the default store as in `find`, or a folder of runs and logs.
-        on_note: Receives a sentence for each log that was given several times. In a folder, also for each document and
-            each record of a search.
+        on_note: Receives a sentence for each log that was given several times. Receives also a sentence for each
+            document and each record of a search in a folder.
         on_skipped: Receives a sentence for each other unreadable file of a folder, such as the log of a failed run.
 
     Raises:

@@ -107,7 +107,7 @@ def _circumstances(table: Table) -> dict[str, str]:
 
 
 def series_values(table: Table, row: Row) -> tuple[object, ...]:
-    """Returns the columns `collective` to `variant` of the table `series` for the row, as in `StoredPoint`."""
+    """Returns the columns `collective` to `variant` of the table `series` for a row, in the order of `StoredPoint`."""
     ranks = table.ranks_of(row)
     return (table.collective_of(row), row.dtype, row.redop, row.root, ranks, row.group, row.variant)
 
