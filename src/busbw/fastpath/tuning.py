@@ -86,7 +86,7 @@ class TableTuner:
     on_progress: Callable[[str], None] = lambda _text: None
     check_interrupt: Callable[[], None] = lambda: None
     reused_blocks: int = 0
-    """Number of blocks with a record of an earlier start."""
+    """Number of blocks that were not measured again, because an earlier start had recorded them."""
     skipped: list[str] = field(default_factory=list)
     """One sentence for each block that could not be measured."""
 
@@ -245,8 +245,8 @@ class TableTuner:
     def _times_by_size(self, collective: str, label: str, figures: Block, *, checked: bool) -> Times:
         """Returns the times by requested size. Raises WrongDataError if `checked` and the block found wrong data.
 
-        A time is the device time, or the median of the samples if the record has no device time. The engine rounds
-        sizes down for collectives with one part per rank, so the next larger requested size is used.
+        A time is the device time, or the median of the samples if the record has no device time. For collectives with
+        equal parts per rank, the engine rounds a requested size down. So the requested size is the next larger one.
         """
         times: dict[int, dict[Placement, float]] = {}
         for point, figure in figures.items():

@@ -91,7 +91,7 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         network_nics_finder(context.table, context.system),
     )
     for series, verdict in zip(series_of(table_log), verdicts, strict=True):
-        without_variant = series.row.configuration[:-1]
+        without_variant = series.row.configuration[:-1]  # the variant is the last field
         view = verdict_view(verdict, _sparkline(context.table, series, expected))
         pairs_by_configuration.setdefault(without_variant, []).append((series, view))
     return [

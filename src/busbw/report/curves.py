@@ -18,7 +18,7 @@ from busbw.units import size_text
 STYLES = 6
 """Number of styles. Further lines repeat them."""
 _BANDWIDTH_UNIT = "GB/s"
-"""Unit with a linear axis, which the reader of the page can switch to a logarithmic one.
+"""Unit of pictures with a linear axis, which the reader of the page can switch to a logarithmic axis.
 
 Times of all sizes differ by powers of ten, so their axis is always logarithmic."""
 _SINGLE_RANGE_HALF_WIDTH = 5

@@ -34,7 +34,7 @@ _UNITS: dict[TimeQuantity, str] = {
     "busbw_gbps": "busbw GB/s",
 }
 _BAND_MARGIN = 1.02
-"""Ratio of the ends of the value axis to the edges of the shaded band, at least."""
+"""Minimum ratio of the upper end of the value axis to the upper edge of the shaded band, likewise at the lower end."""
 
 
 def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonSection:
@@ -144,7 +144,7 @@ def _uncounted_change(result: SizeResult, comparison: Comparison) -> float:
 
 
 def _draw_band(thresholds: Mapping[int, float], x: axes.Scale, y: axes.Scale) -> Markup:
-    """Draws the band of changes that do not count, with a step half way between neighboring sizes."""
+    """Draws the band of changes that do not count. Its height changes half way between neighboring sizes."""
     sizes = sorted(thresholds)
     ends = [axes.LEFT, *((x(size) + x(next_size)) / 2 for size, next_size in pairwise(sizes)), axes.RIGHT]
     heights = [(y(1 + thresholds[size]), y(1 / (1 + thresholds[size]))) for size in sizes]

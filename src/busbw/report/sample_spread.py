@@ -1,7 +1,4 @@
-"""Draws the scatter of iterations: for each size the quartiles, the median and the extremes.
-
-An iteration lasts until its last rank has ended.
-"""
+"""Draws the scatter of the times of iterations: for each size the quartiles, the median and the extremes."""
 
 import math
 from collections.abc import Sequence
@@ -38,7 +35,8 @@ class SampleSpread:
     values_us: tuple[float, ...] = ()
     """Times of all iterations, in order. Empty if the log has only statistics."""
     sample_label: str = ""
-    """`Figure.sample_label` of the times. Empty if these times measure the same as the time of the row."""
+    """`Figure.sample_label` of the times: 'device', 'sample' or empty, see `_SAMPLE_NOTES`. Empty: the times include
+    launches, like the time of the row."""
 
 
 def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> SampleSpread | None:
@@ -52,7 +50,7 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Samp
     times_us: list[float] = []
     for figure in figures:
         iterations = list(zip(*figure.samples_us, strict=False))  # the times of all ranks for each iteration
-        times_us += map(max, iterations[skip:])
+        times_us += map(max, iterations[skip:])  # an iteration lasts until its last rank has ended
     if times_us and min(times_us) > 0:
         import numpy as np
 

@@ -31,7 +31,7 @@ from busbw.units import count_text
 
 _ANCHOR = "search"
 _MAX_SLOW_SHARE = 0.05
-"""Share of slow healthy flows up to which collisions are so rare that a slow flow stands out."""
+"""Maximum share of healthy flows that collisions slow down. With a larger share, a slow flow says little."""
 _NOTE = "Median slow-down, relative to comparable flows. Flows of rounds with collisions on uplinks are left out."
 
 
@@ -120,7 +120,7 @@ def _end_map(observed: Observations, explanation: Explanation, accused: list[Nam
     else:
         names = [node.name for node in paths.cluster.nodes]
         rows, columns, diagonal = paths.source_node, paths.target_node, "within nodes"
-    is_shown = _is_shown(observed, explanation)
+    is_shown = _shown_mask(observed, explanation)
     has_diagonal = not is_of_gpus or bool(paths.is_hub.any())
     return heat_grid(
         f"{'GPUs' if is_of_gpus else 'Nodes'}: from row to column",
@@ -136,7 +136,7 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
     paths = observed.paths
     cluster = paths.cluster
     crosses_nics = (paths.source_nic != UNKNOWN) & (paths.target_nic != UNKNOWN)
-    is_shown = _is_shown(observed, explanation) & crosses_nics
+    is_shown = _shown_mask(observed, explanation) & crosses_nics
     if not is_shown.any():
         return None
     rails, rail_index_of_nic = np.unique(cluster.lanes, return_inverse=True)
@@ -161,7 +161,7 @@ def _log_slowdown(observed: Observations, explanation: Explanation) -> Values:
     return np.where(observed.is_dead, np.inf, explanation.excess)
 
 
-def _is_shown(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
+def _shown_mask(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
     """Returns a mask of the flows that heat maps show: failed flows, and flows that collisions rarely slow down."""
     peers = explanation.peers
     has_rare_collisions = peers.is_usable & (peers.slow_share < _MAX_SLOW_SHARE)

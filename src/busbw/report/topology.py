@@ -48,9 +48,9 @@ class ClusterLayout:
     fabric: str
     """Links between the devices of a node."""
     nics: int
-    """Number of NICs of a node. 0 if unknown or if there is only one node."""
+    """Number of NICs of a node. 0 if unknown, and in a single node."""
     network: str
-    """NICs of a node as text. Empty too if there is only one node."""
+    """NICs of a node as text: '8 x 400 Gb/s a node'. Empty if unknown, and in a single node."""
     unknown: tuple[str, ...]
     """Names of unknown facts."""
 
