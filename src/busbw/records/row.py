@@ -93,10 +93,7 @@ class SkewRecord(Struct, kw_only=True, frozen=True):
 
 
 class TogetherRecord(Struct, kw_only=True, frozen=True):
-    """Times of the operation while another operation, its neighbor, runs (--with).
-
-    Batches of operations next to the neighbor alternate with batches of the operation alone.
-    """
+    """The operation while another operation, its neighbor, runs (--with). Batches with and without it alternate."""
 
     time_us: Annotated[
         float | None,
