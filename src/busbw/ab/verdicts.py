@@ -1,8 +1,8 @@
 """Speed-ups and verdicts from quadruples of blocks.
 
-Statistics work on a matrix: one row per quadruple, one column per point, values log(speed of B / speed of A). A point
-counts as changed if its interval excludes 0 and that of a neighbor (next size, other placement) agrees. A point without
-neighbors needs only its own interval.
+Statistics work on a matrix: one row per quadruple, one column per point, values log(speed of B / speed of A). Neighbors
+of a point are the next smaller and larger size, and the other placement. A point counts as changed if its interval and
+the interval of a neighbor exclude 0 on the same side. A point without neighbors needs only its own interval.
 """
 
 import math
@@ -146,7 +146,7 @@ def _measured_columns(matrix: stats.Matrix) -> list[int]:
 def _decide_verdict(
     interval: stats.Interval | None, *, is_changed: bool, has_neighbor: bool, resolution: float
 ) -> tuple[ChangeVerdict, str]:
-    """Returns the verdict on a measured point, and its reason. The interval is that of the logarithmic speed-up."""
+    """Returns the verdict on a measured point, and its reason. `interval` is of log(speed of B / speed of A)."""
     if interval is None:
         return ChangeVerdict.UNCLEAR, "too few quadruples for an interval."
     if is_changed:

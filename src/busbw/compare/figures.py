@@ -34,7 +34,7 @@ class PointFigures:
         self.runs = array("q")
         """Number of the run of each figure, from 0 within the side."""
         self.slowest_us = array("d")
-        """Sampled times of the slowest rank: those of all figures, one figure after the other."""
+        """Sampled times of the slowest rank, of all figures in the order of `runs`."""
         self.are_sampled = True
         """True if every figure has samples."""
         self.have_program_samples = True
@@ -59,7 +59,7 @@ class PointFigures:
 
     @classmethod
     def merged(cls, parts: "Sequence[PointFigures]") -> "PointFigures":
-        """Returns the figures of several points of one side as those of one point."""
+        """Merges the figures of several points of one side into one point."""
         if len(parts) == 1:
             return parts[0]
         figures = cls()

@@ -38,7 +38,7 @@ FiguresByPoint = dict[PointKey, PointFigures]
 
 
 class SeparatedSides(NamedTuple):
-    """Figures of both sides without those of unlike systems at one point."""
+    """Figures of both sides. At each point, a side has figures of one system only."""
 
     a: FiguresByPoint
     b: FiguresByPoint

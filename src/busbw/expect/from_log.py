@@ -68,7 +68,7 @@ def effective_system(
 
 
 def _has_stated_nics(table: Table) -> bool:
-    """True if title or environment of the log state the NICs. Otherwise the NICs are those of usual nodes."""
+    """True if title or environment of the log state the NICs. Otherwise the usual NICs of such nodes are assumed."""
     if stated_system := _stated_system(table):
         return stated_system.nics is not None
     system = system_of(table)
@@ -173,7 +173,7 @@ class NetworkNics(NamedTuple):
 
     nics: Nics
     is_stated: bool
-    """True if the log or the user states the NICs. Otherwise the NICs are those of usual nodes with these GPUs."""
+    """True if the log or the user states the NICs. Otherwise the usual NICs of nodes with these GPUs are assumed."""
 
     @property
     def assumption(self) -> str:
@@ -182,7 +182,7 @@ class NetworkNics(NamedTuple):
 
 
 def network_nics_finder(table: Table, system: System | None = None) -> Callable[[Row], NetworkNics | None]:
-    """Returns a function that gives the NICs for a row. It returns None if the row's data do not cross NICs.
+    """Returns a function that gives the NICs for a row, or None if the row's data do not cross NICs.
 
     Args:
         table: The rows' table.

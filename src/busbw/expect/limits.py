@@ -15,12 +15,12 @@ _NIC_SOURCE = "NCCL src/graph/topo.h: NET_BW, 12 GB/s for each 100 Gb/s"
 
 
 def nic_source(nics: Nics) -> str:
-    """Returns the source of the model's bandwidth of a NIC, and that of the NICs' rate."""
+    """Returns both sources: of the model's bandwidth per rate (Gb/s), and of the rate of these NICs."""
     return f"{_NIC_SOURCE}; {nics.source}"
 
 
 def domain_ranks(scenario: Scenario, system: System) -> int:
-    """Number of ranks in one domain. They need no NIC to reach each other."""
+    """Number of ranks in one domain, which reach each other without a NIC."""
     return min(scenario.ranks, system.rack_ranks or scenario.ranks_per_node)
 
 
@@ -36,7 +36,7 @@ def fastest_fabric(ranks: int, system: System) -> Fabric | None:
 
 
 def link_count(fabric: Fabric, ranks: int) -> int:
-    """Number of links of one rank. In a mesh it depends on the number of ranks of the domain."""
+    """Number of links of one rank. In a mesh, a rank has `fabric.links` links to each other rank of the domain."""
     return fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
 
 

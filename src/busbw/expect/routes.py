@@ -95,7 +95,8 @@ _IN_NETWORK_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
     """Returns the routes of this model that NCCL may choose. Empty if the links are unknown.
 
-    Newer versions of NCCL have further algorithms. NCCL_ALGO restricts the routes, unless no route has its algorithm.
+    Newer versions of NCCL have further algorithms. NCCL_ALGO restricts the routes. If no route has its algorithm,
+    NCCL_ALGO is ignored.
     """
     domain_size = domain_ranks(scenario, system)
     fabric = fastest_fabric(domain_size, system) if domain_size > 1 else None  # a single rank uses no fabric
@@ -174,7 +175,7 @@ def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, 
 
 
 def _ring_efficiency(limits: list[Limit], domains: int, pair: Pair | None) -> Efficiency:
-    """Returns the efficiency of PCIe if PCIe is the limit, otherwise that of the network. In one domain: of NVLink."""
+    """Returns the efficiency of the links that limit the ring: PCIe, the network, or NVLink."""
     limiting_link = min(limits, key=lambda limit: limit.busbw_gbps)
     if limiting_link.wire == "PCIe":
         return PCIE
@@ -185,7 +186,7 @@ def _ring_efficiency(limits: list[Limit], domains: int, pair: Pair | None) -> Ef
 
 
 def _tree_efficiency(fabric: Fabric | None, domains: int, pair: Pair | None) -> Efficiency:
-    """Returns the efficiency of PCIe or of a pair of GPUs in one domain, otherwise that of a tree."""
+    """Returns the efficiency of PCIe if PCIe joins the only domain, of a measured pair of GPUs, or of a tree."""
     if domains == 1 and fabric is not None and fabric.kind == "PCIe":
         return PCIE
     return pair.efficiency if pair else TREE_NET

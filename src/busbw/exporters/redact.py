@@ -175,8 +175,8 @@ def _redact_table(table: Table, replacements: _Replacements) -> Table:
         title=_REDACTED if table.title else None,
         program=_redact_program(table.program),
         command=_redact_command(table.command),
-        library=_replace_unless_none(table.library, replacements.replace_in_text),
-        program_version=_replace_unless_none(table.program_version, replacements.replace_in_text),
+        library=_replace_if_stated(table.library, replacements.replace_in_text),
+        program_version=_replace_if_stated(table.program_version, replacements.replace_in_text),
         rank_list=tuple(_redact_rank(rank, replacements) for rank in table.rank_list),
         settings={
             replacements.replace_in_text(key): _redact_setting(key, value, replacements)
@@ -188,12 +188,12 @@ def _redact_table(table: Table, replacements: _Replacements) -> Table:
             if _KEPT_VARIABLE.match(key)
         },
         rows=map_sequence(lambda row: _redact_row(row, replacements), table.rows),
-        end_reason=_replace_unless_none(table.end_reason, replacements.replace_in_text),
+        end_reason=_replace_if_stated(table.end_reason, replacements.replace_in_text),
         warnings=tuple(map(replacements.replace_in_text, table.warnings)),
     )
 
 
-def _replace_unless_none(text: str | None, replace_text: Callable[[str], str]) -> str | None:
+def _replace_if_stated(text: str | None, replace_text: Callable[[str], str]) -> str | None:
     return None if text is None else replace_text(text)
 
 
@@ -229,10 +229,10 @@ def _redact_setting(key: str, value: str, replacements: _Replacements) -> str:
 def _redact_rank(rank: Rank, replacements: _Replacements) -> Rank:
     return replace(
         rank,
-        host=_replace_unless_none(rank.host, lambda host: replacements.replace_name("host", host)),
+        host=_replace_if_stated(rank.host, lambda host: replacements.replace_name("host", host)),
         pid=None if rank.pid is None else replacements.replace_number("pid", rank.pid),
         bus_id=_redact_bus_id(rank.bus_id, replacements),
-        device_name=_replace_unless_none(rank.device_name, replacements.replace_in_text),
+        device_name=_replace_if_stated(rank.device_name, replacements.replace_in_text),
     )
 
 
@@ -249,7 +249,7 @@ def _redact_row(row: Row, replacements: _Replacements) -> Row:
         return row
     return replace(
         row,
-        variant=_replace_unless_none(row.variant, replacements.replace_in_text),
+        variant=_replace_if_stated(row.variant, replacements.replace_in_text),
         figures={placement: _redact_figure(figure, replacements) for placement, figure in row.figures.items()},
     )
 

@@ -1,7 +1,7 @@
 """Search for the best method config of each size. Pure functions from times to configs; tuning.py measures the times.
 
-A method config is a method of the fast path with the blocks, and the threads per block, of its kernel. It is smaller
-than another one if it has fewer blocks, or as many blocks and fewer threads.
+A method config is a method of the fast path with the blocks, and the threads per block, of its kernel. The smaller of
+two configs has fewer blocks, or equally many blocks and fewer threads.
 
 The search has three stages, all measured in CUDA graphs:
 
@@ -51,7 +51,7 @@ TIE_TOLERANCE = 0.01
 MAX_ONE_BY_ONE_RATIO = 1.02
 """Maximum ratio of the fast path's time to NCCL's time, if both are launched one by one.
 
-It is above 1, because the time of a single measurement varies.
+The ratio is above 1, because the time of a single measurement varies.
 """
 
 Times = Mapping[int, Mapping[Placement, float]]

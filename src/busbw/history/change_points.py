@@ -203,8 +203,8 @@ def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _separations(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the separation of each possible cut: the sum of the scores before the cut, relative to its usual size.
 
-    The usual size is the standard deviation that this sum has in random orders, apart from a factor that is equal for
-    all cuts. The sum of all scores must be zero.
+    The usual size is the standard deviation of this sum in random orders, apart from a factor that is equal for all
+    cuts. The sum of all scores must be zero.
     """
     import numpy as np
 

@@ -36,10 +36,9 @@ _MAX_DISTURBANCE_FACTOR = 1.2
 Above this ratio, the only size of a band is SLOW. A lone slow size among several is UNSURE if both of its placements
 are above this ratio."""
 _MIN_BUMP_FACTOR = 1.5
-"""Minimum ratio of two slow-downs for a bump: that of a middle size to the maximum of small and large sizes.
+"""Minimum ratio for a bump: slow-down of a middle size over the largest slow-down of all small and large sizes.
 
-A slow-down is the ratio of measured to typical time. The published sweeps with all three bands have ratios up to 1.37.
-"""
+A slow-down is measured over typical time. The published sweeps with all three bands have ratios up to 1.37."""
 _MAX_NAMED_SIZES = 3
 """Maximum number of sizes that a reason names."""
 

@@ -84,7 +84,7 @@ def _make_candidate(run: Series, run_facts: RunFacts, name: str, reference: Refe
 
 
 def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
-    """Sort key of a reference: the smallest key is that of the reference most similar to the run."""
+    """Sort key of a reference: the reference that is most similar to the run has the smallest key."""
     run_sizes = {point.size_bytes for point in run.points}
     common_size_count = len(run_sizes & {point.size_bytes for point in sweep.points})
     has_other_gpu = any(blocker.fact == "GPU" for blocker in yardstick.blockers)

@@ -83,7 +83,7 @@ class RateFactors(NamedTuple):
     def agree_with(self, sizes_bytes: Sequence[int], figures: FigureColumns) -> bool:
         """True if all rows have a time, and no row has a contradiction.
 
-        False in a case of doubt: the tolerances are slightly smaller than those of `contradiction_text`.
+        False in a case of doubt: the tolerances are slightly smaller than in `contradiction_text`.
         """
         if min(figures.times_us) <= 0:
             return False

@@ -126,7 +126,7 @@ def series_of(log: Log) -> Iterator[Series]:
 
 
 def table_key(table: Table) -> str:
-    """Returns a key that tables share if they differ only in rows and footers, and in what identifies one run."""
+    """Returns a key of the facts about a table, without rows, footers, and facts of one run such as its start time."""
     facts = replace(
         table,
         first_line=1,

@@ -93,12 +93,12 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
 
     @property
     def is_range_wide(self) -> bool:
-        """True if the range allows much slower figures than the typical one, so that its ends say little."""
+        """True if the range is wide (`WIDE_RANGE_FACTOR`)."""
         return self.range_us.high > WIDE_RANGE_FACTOR * self.range_us.typical
 
     @property
     def is_in_slow_part(self) -> bool:
-        """True if the figure is slower than the typical one of a wide range, so that verdicts state its distance."""
+        """True if the range is wide and the figure is slower than typical. Verdicts then state the distance."""
         return self.is_range_wide and self.ratio > 1
 
     def distance_text(self, *, as_time: bool) -> str:

@@ -196,8 +196,8 @@ def _select_from_reference_log(
 ) -> tuple[Series, Yardstick | Reason, list[str]]:
     """Selects the yardstick from the reference log. Returns the series to judge, the yardstick, and notes.
 
-    The series has medians if those of the reference are known too. The name of the yardstick then says so, because
-    the table of the log shows means.
+    Run and reference are compared by medians if both have medians. The name of the yardstick then says so, because the
+    table of the log shows means.
     """
     mean_times_us = [point.time_us for point in series.points]
     series, reference_series = use_medians(series, context_finder.reference_series)

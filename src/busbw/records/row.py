@@ -150,10 +150,10 @@ class CheckRecord(Struct, kw_only=True, frozen=True):
         Meta(description="'not_applicable': this placement has no defined result to check."),
     ]
     wrong_elements: Annotated[
-        int | None, Meta(description="Number of wrong elements on all ranks of the group; null unless checked.")
+        int | None, Meta(description="Number of wrong elements on all ranks of the group; null without a check.")
     ]
-    wrong_ranks: Annotated[int | None, Meta(description="Number of ranks with a wrong element; null unless checked.")]
-    policy: Annotated[str | None, Meta(description="'exact', or the limits of the check; null unless checked.")]
+    wrong_ranks: Annotated[int | None, Meta(description="Number of ranks with a wrong element; null without a check.")]
+    policy: Annotated[str | None, Meta(description="'exact', or the limits of the check; null without a check.")]
     first_wrong: Annotated[list[WrongElement], Meta(description="The first few wrong elements.")]
 
 

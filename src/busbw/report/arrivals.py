@@ -2,8 +2,8 @@
 
 An arrival is the start of a rank after the first rank, in microseconds (`rank_arrivals_us` of a record).
 
-Samples do not name a late rank, because each rank's samples begin at its own first timestamp. The longest samples are
-those of the ranks that wait for the late rank.
+Samples do not name a late rank, because each rank's samples begin at its own first timestamp. The ranks that wait for
+the late rank have the longest samples.
 """
 
 import math

@@ -40,7 +40,9 @@ class SampleSpread:
 
 
 def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> SampleSpread | None:
-    """Returns the scatter over the iterations of all passes. None if the log has no data on it.
+    """Returns the scatter over the iterations of all passes. None if the log has neither samples nor statistics.
+
+    The statistics of several passes are not combined, so several passes need samples.
 
     Args:
         size_bytes: The size.
@@ -72,7 +74,7 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Samp
 
 
 def _spread_from_statistics(size_bytes: int, figure: Figure) -> SampleSpread | None:
-    """Uses the statistics of a log without samples. None if it has none."""
+    """Makes the scatter from the statistics of a figure. None if the figure has no statistics."""
     if figure.stats and figure.stats.min_us > 0:
         stats = figure.stats
         return SampleSpread(

@@ -56,7 +56,7 @@ class ClusterLayout:
 
 
 def layout(table: Table, ranks: int | None, system: System | None) -> ClusterLayout:
-    """Combines the facts of the log with those of the system description. `ranks`: None if unknown."""
+    """Combines the facts of the log and of the system description. `ranks`: None if unknown."""
     nodes, is_stated = _list_nodes(table, ranks, system)
     nics = system.nics if system and len(nodes) > 1 else None
     return ClusterLayout(

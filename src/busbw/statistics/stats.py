@@ -69,7 +69,7 @@ class QuadrupleTest:
 
 
 def quadruple_difference(first: Vector, second: Vector, third: Vector, fourth: Vector) -> Vector:
-    """Returns log time of Y minus that of X, for four consecutive blocks X Y Y X. A linear drift cancels out."""
+    """Returns log(time of Y / time of X), the mean of both pairs of blocks in X Y Y X. A linear drift cancels out."""
     difference: Vector = (np.log(second) + np.log(third) - np.log(first) - np.log(fourth)) / 2
     return difference
 

@@ -139,7 +139,7 @@ class MeasuredSeries(NamedTuple):
 
 
 def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunRow]:
-    """Returns the matching runs, newest first. Sizes, types and busbw of a run are those of its matching series only.
+    """Returns the matching runs, newest first. Sizes, types and busbw of a run come from its matching series only.
 
     The filter's placement is ignored.
     """

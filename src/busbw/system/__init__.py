@@ -30,7 +30,7 @@ class SourcedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 
 
 class Fabric(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Links of one type from one rank to other ranks. The domain of the rank is the set of ranks that they reach."""
+    """Links of one type from one rank. The ranks that these links reach are the domain of the rank."""
 
     kind: Literal["NVLink", "Infinity Fabric", "PCIe", "host memory"]
     layout: Literal["switch", "mesh", "shared"]
