@@ -85,8 +85,8 @@ def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
     quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.a, comparison.b)
     if evidence := _evidence_from_runs(comparison, quantity, alpha):
         return evidence
-    samples_exclude_launches = quantity == "time_us"  # see `program_time`
-    if not samples_exclude_launches and (evidence := _evidence_from_iterations(comparison, quantity, alpha)):
+    samples_describe_quantity = quantity != "time_us"  # `program_time` selects it if the samples exclude launch time
+    if samples_describe_quantity and (evidence := _evidence_from_iterations(comparison, quantity, alpha)):
         return evidence
     # Logs with device times state the device time and `time_us`, but not the median.
     is_stated = quantity != "median_us" and have_device_times(comparison.a, comparison.b)

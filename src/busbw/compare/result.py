@@ -155,9 +155,9 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     @property
     def explanation(self) -> str:
         """The reason, and the algorithms if they are known and differ."""
-        if not self.a.algorithm or not self.b.algorithm or self.a.algorithm == self.b.algorithm:
-            return self.reason
-        return f"{self.reason} A ran {self.a.algorithm}, B {self.b.algorithm}."
+        if self.a.algorithm and self.b.algorithm and self.a.algorithm != self.b.algorithm:
+            return f"{self.reason} A ran {self.a.algorithm}, B {self.b.algorithm}."
+        return self.reason
 
 
 class SettingDifference(Struct, kw_only=True, frozen=True):

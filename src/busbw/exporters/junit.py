@@ -31,6 +31,7 @@ _NO_VERDICTS: tuple[tuple[str, int] | None, Iterable[JudgedConfiguration]] = (No
 _FAILED_GRADES: tuple[Grade, ...] = ("SLOW", "BROKEN")
 """Grades that fail their case."""
 _INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not allow, such as control characters."""
 
 
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:

@@ -31,8 +31,10 @@ _ACCOUNT = re.compile(r"(?<![\w.+-])[\w.+-]+(?:@[\w.+-]+)+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])")
 # 0000:0f:00.0 on PCI.
 _BUS_ID = re.compile(r"\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?\b")
+# GPU-3fa85f64-5717-4562-b3fc-2c963f66afa6, or the same without "GPU-".
 _UUID = re.compile(r"(?:GPU-|MIG-)?\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
-# Process ids, also those after a host: NCCL begins its messages with host:pid. The host's name is already replaced.
+# Process ids: "pid 4711", "process 4711" and "host-1:4711". NCCL begins its messages with host:pid, and the name of the
+# host is already replaced.
 _PID = re.compile(r"(\bpid(?:\s+|=|:\s*)|\bprocess\s+|\bhost-\d+[:-])\d+", re.IGNORECASE)
 
 _VARIABLE_WITH_NAME = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR|JOB_NAME|MASTER")
@@ -41,7 +43,7 @@ _VARIABLE_WITH_NAME = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR
 _KEPT_VARIABLE = re.compile(r"(?:NCCL|RCCL|UCX|FI|CUDA|HSA|HIP|OMPI_MCA|MSCCL|BUSBW)_")
 """Environment variables that keep their name; their value is replaced. All other variables are removed."""
 
-# Programs of nccl-tests, such as all_reduce_perf.
+# Programs of nccl-tests, with or without their folder: all_reduce_perf, ./build/all_reduce_perf_mpi.
 _KNOWN_PROGRAM = re.compile(r"^(?:\S*/)?(\w+_perf(?:_mpi)?)$")
 _SAFE_ARGUMENT = re.compile(
     r"-{1,2}[a-z][a-z-]*(?:=?\d+[KMGT]?)?|\d+(?:\.\d+)?[KMGT]?|all|sum|prod|max|min|avg|mulsum|in|out|both"
@@ -118,7 +120,8 @@ class _Replacements:
     def _add_variables(self, environment: Mapping[str, str]) -> None:
         """Adds the values of variables that name users or hosts. Numbers and single characters are no names."""
         for variable, value in environment.items():
-            if _VARIABLE_WITH_NAME.search(variable.upper()) and len(value) > 1 and not value.isdigit():
+            is_name = len(value) > 1 and not value.isdigit()
+            if is_name and _VARIABLE_WITH_NAME.search(variable.upper()):
                 self._replacement_by_name.setdefault(value, self.replace_name("name", value))
 
     def replace_name(self, kind: str, name: str) -> str:

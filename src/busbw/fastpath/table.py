@@ -183,7 +183,7 @@ def _parse_ranks(text: str) -> tuple[int, int]:
 
 
 def is_method_config(text: str) -> bool:
-    """True if the text is a valid value of `METHOD_VARIABLE`."""
+    """True if the text is a valid value of `METHOD_VARIABLE`, such as "exchange,32,512" or "nccl"."""
     method, *numbers = text.split(",")
     if method == NCCL:
         return not numbers

@@ -157,7 +157,8 @@ class TableTuner:
         try:
             return self._block_times(collective, "nccl-1", None)
         except BlockEndedError as error:
-            if not self.target.in_windows or error.exit_code != ExitCode.ENVIRONMENT:
+            are_windows_missing = self.target.in_windows and error.exit_code == ExitCode.ENVIRONMENT
+            if not are_windows_missing:
                 raise
             reason = "NCCL cannot run with -R 2, which needs NCCL 2.27 and GPUs that can access each other's memory"
             raise self._no_windows_error(f"{reason}: {error.problem}") from error
@@ -190,9 +191,10 @@ class TableTuner:
             self.skipped.append(f"{collective}{where} {block} was skipped: {error.problem}")
             return
         except NotAcceleratedError as error:
-            if not (isinstance(setting, MethodConfig) and setting.method == DIRECT):
+            is_direct = isinstance(setting, MethodConfig) and setting.method == DIRECT
+            if not is_direct:
                 raise
-            # Only `direct` uses windows. If it cannot run, all other measurements of this target are useless.
+            # Only `direct` uses windows. If `direct` cannot run, all measurements of this target are useless.
             raise self._no_windows_error(
                 f"the fast path did not use them; see {self.folder / collective}-{block}.log for the reason"
             ) from error
@@ -234,8 +236,10 @@ class TableTuner:
     def _has_complete_record(self, label: str, table: str | None) -> bool:
         """True if an earlier start has measured this block to its end, with the same table if the block has one."""
         table_file = self.folder / f"{label}.table"
-        if table is not None and not (table_file.is_file() and table_file.read_bytes() == table.encode()):
-            return False
+        if table is not None:
+            has_same_table = table_file.is_file() and table_file.read_bytes() == table.encode()
+            if not has_same_table:
+                return False
         try:
             end = records.read(self.folder / f"{label}.jsonl").end
         except records.RecordsError:

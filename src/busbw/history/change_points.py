@@ -124,9 +124,8 @@ def _drop_small_shifts(series: NDArray[np.float64], bounds: list[int], smallest_
 
     while True:
         levels = [float(np.median(series[low:high])) for low, high in pairwise(bounds)]
-        changes = [
-            LevelChange(cut, before, after) for cut, (before, after) in zip(bounds[1:-1], pairwise(levels), strict=True)
-        ]
+        cuts = bounds[1:-1]
+        changes = [LevelChange(cut, before, after) for cut, (before, after) in zip(cuts, pairwise(levels), strict=True)]
         smallest = min(changes, key=lambda change: abs(change.shift), default=None)
         if smallest is None or abs(smallest.shift) >= smallest_shift:
             return changes

@@ -162,7 +162,7 @@ def _draw_column(spread: SampleSpread, x: float, width: float, y: Scale, *, has_
         elements.append(
             element("path", d=f"M{x - half_width:.1f} {y(spread.median_us):.1f}h{width:.1f}", class_="median")
         )
-    if spread.p99_us and not spread.values_us:
+    if spread.p99_us and not spread.values_us:  # the single values show more than their 99th percentile
         elements.append(
             element("path", d=f"M{x - half_width / 2:.1f} {y(spread.p99_us):.1f}h{half_width:.1f}", class_="whisker")
         )

@@ -117,9 +117,10 @@ def entries(store: Path) -> Iterator[StoreEntry]:
             f"cannot read the store {store}: {error.strerror}", remedy=f"set {STORE_VARIABLE} to a readable folder"
         ) from error
     for directory_entry in directory_entries:
-        is_folder = directory_entry.is_dir()
         path = Path(directory_entry.path)
-        if directory_entry.name.startswith(".") or not (is_folder or path.suffix in _LOG_SUFFIXES):
+        is_folder, is_log_file = directory_entry.is_dir(), path.suffix in _LOG_SUFFIXES
+        belongs_to_store = directory_entry.name.startswith(".")
+        if belongs_to_store or not (is_folder or is_log_file):
             continue
         log = path / RECORDS if is_folder else path
         try:

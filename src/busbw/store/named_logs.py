@@ -79,7 +79,8 @@ def _is_document(path: Path) -> bool:
 def _find_named_logs(name: str) -> list[_NamedLog]:
     folder = Path(name)
     is_run = (folder / RECORDS).is_file()
-    if not name or not folder.is_dir() or is_run:  # Path("") is the current folder
+    is_folder_of_logs = bool(name) and folder.is_dir() and not is_run  # Path("") is the current folder
+    if not is_folder_of_logs:
         return [_NamedLog(find(name), is_in_folder=False)]
     paths = sorted(entry.log for entry in entries(folder))
     if not paths:

@@ -19,7 +19,7 @@ MAX_INTEGER = (1 << 63) - 1
 _TIME_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
 
 _CIRCUMSTANCE_NAME = re.compile(r"machine\.|iterations$|version|build$|driver|plugin", re.IGNORECASE)
-"""Names of settings that may explain a change between runs."""
+"""Names of settings that may explain a change between runs, such as machine.kernel and iterations."""
 
 
 def insert_log(cursor: sqlite3.Cursor, file_id: int, log: Log, *, changed_s: float) -> None:
