@@ -28,6 +28,8 @@ Block: TypeAlias = dict[PointKey, Figure]
 
 UNCHECKED = ("-c", "0")
 """Additional flags of a timed block: no data checks."""
+CHECK_BLOCK_PREFIX = "proof-"
+"""Beginning of the names of check blocks, in messages and of their records."""
 CHECK_BLOCK_FLAGS = ("-n", "1", "-w", "0", "-N", "1")
 """Additional flags of a check block, which is short and tests if a side runs and computes correct data."""
 

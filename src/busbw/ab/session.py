@@ -3,7 +3,7 @@
 `plan` decides when the data are evaluated, `blocks` runs the engine, and `verdicts` evaluates. Terms:
 
 - A point is a size in one placement of one configuration.
-- A check block (`proof-A`, `proof-B`) is a short block that tests if a side runs and computes correct data.
+- A check block is a short block that tests if a side runs and computes correct data.
 - A quadruple is four timed blocks in the order ABBA or BAAB.
 - A look evaluates the quadruples so far, and ends the session if every size has a verdict.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from busbw.ab import plan, verdicts
-from busbw.ab.blocks import CHECK_BLOCK_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement
+from busbw.ab.blocks import CHECK_BLOCK_FLAGS, CHECK_BLOCK_PREFIX, UNCHECKED, Block, BlockEndedError, Measurement
 from busbw.ab.sides import SideSpec
 from busbw.ab.verdicts import Quadruple
 from busbw.comparability import find_differences
@@ -136,7 +136,7 @@ class Session:
         So a rejected flag ends the session early. Wrong data do not end the session: the comparison reports them.
         """
         blocks = {
-            name: self._measurement.block(side, f"proof-{name}", *CHECK_BLOCK_FLAGS)
+            name: self._measurement.block(side, f"{CHECK_BLOCK_PREFIX}{name}", *CHECK_BLOCK_FLAGS)
             for name, side in self._sides.items()
         }
         self._require_like_systems()
@@ -159,7 +159,9 @@ class Session:
 
     def _require_like_systems(self) -> None:
         """Raises UsageError if the check blocks ran on unlike systems, such as other GPUs of a mixed machine."""
-        facts_a, facts_b = (self._measurement.system_facts(f"proof-{name}").by_name() for name in self._sides)
+        facts_a, facts_b = (
+            self._measurement.system_facts(f"{CHECK_BLOCK_PREFIX}{name}").by_name() for name in self._sides
+        )
         blockers, _ = find_differences(facts_a, facts_b)
         if blockers:
             raise UsageError(

@@ -1,7 +1,7 @@
 """Pairs the rows of two sides by point: collective, type, operator, root, ranks, group, placement and size.
 
-Rows of different configurations are not paired. A property that one side does not state is taken from the other side
-if all its rows agree on it, and a note says so.
+Rows of different configurations are not paired. If one side does not state a property, and the other side has only one
+value of this property, the value is assumed for both, and a note says so.
 """
 
 from collections import defaultdict
@@ -186,7 +186,7 @@ def _visible_launch_mode(table: Table) -> LaunchMode | None:
 
 
 def align(a: Observations, b: Observations) -> tuple[Observations, Observations, list[str]]:
-    """Fills in the fields of points that one side does not state: with the value of the other side, if it has only one.
+    """Fills in fields that one side does not state with the value of the other side, which must have only one value.
 
     The collective is filled in first, then the other fields for each collective. Returns both sides and a note on each
     assumption.

@@ -1,4 +1,8 @@
-"""Builds the page of a search (`busbw find`): findings and heat maps. The recorded flows are analyzed again for it."""
+"""Builds the page of a search (`busbw find`): findings and heat maps. The recorded flows are analyzed again for it.
+
+A rail is the NICs at the same position of all nodes, and a leaf is a switch that NICs connect to. Flows collide if they
+share an uplink of a leaf. A hub is a GPU that exchanges data with several others at once.
+"""
 
 from collections.abc import Iterator
 
@@ -146,7 +150,7 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
     return heat_grid(
         "NICs: by rail and direction",
         Flows(
-            2 * rail_index_of_nic[nics] + is_receiving,
+            2 * rail_index_of_nic[nics] + is_receiving,  # a rail has two rows: send, then receive
             cluster.nic_node[nics],
             np.tile(_log_slowdown(observed, explanation)[is_shown], 2),
         ),
@@ -157,7 +161,7 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
 
 
 def _log_slowdown(observed: Observations, explanation: Explanation) -> Values:
-    """Returns the log of the slow-down of each flow. It is infinite if the flow failed."""
+    """Returns the log of the slow-down of each flow against comparable flows. Infinite if the flow failed."""
     return np.where(observed.is_dead, np.inf, explanation.excess)
 
 
