@@ -127,7 +127,7 @@ class Measurement:
 def block_of(path: Path) -> Block:
     """Reads the figures of a block from its record.
 
-    The first figure of each point counts. Later cycles (-N) are not independent and are ignored.
+    Uses the first figure of each point. Later cycles (-N) are not independent and are ignored.
     """
     table = busbw_records.table_of(records.read(path))
     block: Block = {}

@@ -29,7 +29,7 @@ _DEFAULT_VARIATION: VariationLimits = ((8 << 10, 0.20), (1 << 20, 0.10))
 """Run-to-run variation of device times, and of times with an unknown launch mode: 20 % up to 8 KiB, 10 % up to 1 MiB.
 
 docs/explanation/comparison.md has the source; `statistics.run_variation` has the variation of times that include
-launching. For larger sizes only the resolution counts."""
+launching. For larger sizes only the resolution is used."""
 _MAX_HALF_WIDTH = math.log(1000)
 """Maximum half-width of an interval, as a logarithm: a factor of 1000. Wider intervals are not shown."""
 _PRINTED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
@@ -73,7 +73,7 @@ class Evidence:
     """Bounds of the speed-up from rounding of the printed digits. Only for the basis `means`."""
     compared: TimeQuantity = "median_us"
     needs_variation_threshold: bool = True
-    """True if a change counts only beyond the threshold, because the runs are too few to show their variation."""
+    """True if a change must exceed the threshold, because the runs are too few to show their variation."""
     spread: float = 0.0
     """Relative spread of the iterations of the side that varies more. Only for the basis `iterations`."""
     missing_reason: str = ""

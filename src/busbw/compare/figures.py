@@ -116,7 +116,7 @@ class PointFigures:
 
     @property
     def run_count(self) -> int:
-        """Number of different runs. All cycles of a run count once."""
+        """Number of different runs. All cycles of a run are one run."""
         return len(set(self.runs))
 
     def known_values(self, quantity: TimeQuantity) -> list[float]:

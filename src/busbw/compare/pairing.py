@@ -61,7 +61,7 @@ class SeveralVariantsError(Exception):
 
 
 def read_rows(tables: Iterable[Table], *, allows_variants: bool = True) -> SideRows:
-    """Groups all figures by point and system. Each table counts as a run.
+    """Groups all figures by point and system. Each table is one run.
 
     A cycle is a pass of one run over all sizes (-N). If several rows of one cycle have the same point, only the first
     row is used: the engine may round several small sizes down to 0 bytes.

@@ -140,8 +140,8 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     reason: str
     """One sentence."""
     threshold: float | None = None
-    """Largest relative change that is not yet FASTER or SLOWER, because the runs are few: 0.05 is 5 %. None if there
-    are enough runs, so that the interval alone decides."""
+    """Relative change that FASTER and SLOWER must exceed, because the runs are few: 0.05 is 5 %. None if there are
+    enough runs, so that the interval alone decides."""
     claimed_speedup: float | None = None
     """Speed-up that a row of the log states itself, such as 1.25. None if the row states none."""
     claim_agrees: bool | None = None

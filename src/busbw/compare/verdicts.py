@@ -4,7 +4,7 @@ A point is one size of one configuration, with one or two times: device time and
 `judge_points` finds these facts, from which `_decide_verdict` decides:
 
 1. the evidence (`find_evidence`): the speed-up with an interval, from the strongest basis that the logs allow,
-2. the threshold (`_change_threshold`): the largest relative change that does not count if a side has few runs,
+2. the threshold (`_change_threshold`): the relative change that FASTER and SLOWER must exceed if a side has few runs,
 3. the direction of the change (`_find_direction`), which must be equal at a neighboring size, if there is one.
 
 With MIN_RUNS runs per side the interval alone decides: even a change below the resolution is FASTER or SLOWER.
@@ -140,7 +140,7 @@ def _threshold_text(variation: VariationLimits, resolution: float) -> str:
 
 
 def _change_threshold(comparison: TimeComparison, evidence: Evidence, resolution: float) -> float:
-    """Returns the largest relative change that does not count if a side has few runs.
+    """Returns the relative change that FASTER and SLOWER must exceed if a side has few runs.
 
     This is the maximum of resolution, run-to-run variation and spread of the iterations: large variation within a run
     suggests large variation between runs. With MIN_RUNS runs this is the resolution, which `_find_direction` ignores.
@@ -249,7 +249,7 @@ def _decimal_count(claim: float) -> int:
 def _is_claim_consistent(claim: float, decimals: int, evidence: Evidence) -> bool:
     """True if a stated speed-up agrees with the log's own figures within the rounding of both.
 
-    All stated speed-ups of a log count as printed with `decimals` digits, because reading drops trailing zeros.
+    All stated speed-ups are assumed to have `decimals` printed decimals, because reading drops trailing zeros.
     """
     if evidence.rounding is None:
         return False

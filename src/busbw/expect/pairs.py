@@ -1,7 +1,7 @@
 """Says how the bandwidth between two GPUs of an NVSwitch node rises with the message size.
 
-Two GPUs reach their plateau at larger messages than longer rings, and all_gather and reduce_scatter reach less. NCCL's
-model does not explain this, so the figures are measured ones.
+Two GPUs reach their plateau at larger messages than more GPUs do. The plateau of all_gather and reduce_scatter is lower
+than that of all_reduce. NCCL's model does not explain this, so the figures are measured ones.
 """
 
 from typing import NamedTuple

@@ -76,7 +76,7 @@ def change_points(
     false_alarms: float = FALSE_ALARMS,
     smallest_shift: float = SMALLEST_SHIFT,
 ) -> list[LevelChange]:
-    """Returns the changes of level in a series, in order.
+    """Returns the changes of level in a series, the earliest first.
 
     The series is cut at the largest separation if that is significant, and both parts are tested in the same way. Each
     cut is then located again between its neighbors, and cuts with a small change of the median are dropped. The random
@@ -133,7 +133,7 @@ def _drop_small_shifts(series: NDArray[np.float64], bounds: list[int], smallest_
 
 
 def _find_cuts(series: NDArray[np.float64], low: int, high: int, false_alarms: float) -> Iterator[int]:
-    """Yields the significant cuts of `series[low:high]`, in any order."""
+    """Yields the significant cuts of `series[low:high]`, unsorted."""
     import numpy as np
 
     if high - low < 2 * MIN_RUNS:

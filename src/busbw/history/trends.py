@@ -20,7 +20,7 @@ from busbw.statistics.bands import BANDS, BandName, band_of, find_plateau_start
 from busbw.store import Filter, MeasuredSeries, list_measured
 
 MIN_SIZE_SHARE = 0.5
-"""Minimum fraction of the runs that must have a size. Rarer sizes have no usual time and do not count in the scores."""
+"""Minimum fraction of the runs that must have a size. Rarer sizes have no usual time and no effect on the scores."""
 
 
 class TrendKey(NamedTuple):

@@ -31,7 +31,7 @@ class _Candidate(NamedTuple):
 def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReference | None:
     """Returns the most similar sweep of the selected reference, or of all shipped references if none is selected.
 
-    None if no sweep has the run's collective. Of the shipped references, only measured sweeps count.
+    None if no sweep has the run's collective. Of the shipped references, only measured sweeps are searched.
     """
     is_selected = selection.reference is not None
     searched = {selection.name: selection.reference} if selection.reference is not None else references()

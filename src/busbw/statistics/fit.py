@@ -1,7 +1,8 @@
 """Shape of a sweep: fitted latency and bandwidth, the half-bandwidth size, and dips, cliffs and steps of the curve.
 
-The fit uses the postal model: time = latency + bytes / bandwidth. It minimizes relative errors, so that small messages
-count as much as large ones. Sizes that do not fit the model get less weight (iteratively reweighted least squares).
+The fit uses the postal model: time = latency + bytes / bandwidth. The fit minimizes relative errors, so that small and
+large messages have equal weights. Sizes that do not fit the model then get less weight (iteratively reweighted least
+squares).
 A curve is busbw over size. `_find_falls` defines dips and cliffs, `_find_steps` defines steps.
 """
 
@@ -212,7 +213,7 @@ def _find_steps(points: Points) -> list[CurveFeature]:
     algorithm or protocol, or the measurement was disturbed. An exponent of 1 or more is no step: busbw then falls.
     """
     pairs = [(before, after) for before, after in itertools.pairwise(points) if after[0] > before[0]]
-    # Exponent p of time ~ size^p between the two sizes: 0 if only latency counts, 1 if only bandwidth counts.
+    # Exponent p of time ~ size^p between the two sizes: 0 if latency alone decides, 1 if bandwidth alone decides.
     exponents = [
         math.log(next_us / time_us) / math.log(next_size / size) for (size, time_us), (next_size, next_us) in pairs
     ]

@@ -139,7 +139,7 @@ def find(name: str, *, other_values: Sequence[str] = ()) -> System:
 def find_in_text(text: str) -> System | None:
     """Returns the system with the device named in a text, such as a device list or a table's title; None if unknown.
 
-    The longest device name counts: a text with "H100 NVL" also contains "H100".
+    The longest device name decides: a text with "H100 NVL" also contains "H100".
     """
     matches = [
         (len(device), system)

@@ -2,7 +2,7 @@
 
 The example plugin (ext-tuner/example in NCCL's sources, since 2.27) reads lines of comma-separated fields: collective,
 minimum and maximum bytes, algorithm, protocol, channels, nodes, ranks, pipelined operations, registered buffers. The
-first matching line counts. -1 matches everything, or leaves the choice of channels to NCCL. # begins a comment line.
+first matching line applies. -1 matches everything, or leaves the choice of channels to NCCL. # begins a comment line.
 """
 
 from collections.abc import Sequence
