@@ -57,15 +57,15 @@ class Series(Struct, kw_only=True, frozen=True):
     """First row, for collective, type and ranks."""
     points: tuple[SeriesPoint, ...]
     """Ordered by size, then placement."""
-    wrong: tuple[str, ...] = ()
+    wrong_clauses: tuple[str, ...] = ()
     """One clause per figure with wrong data, for the first `_MAX_CLAUSES` figures."""
     wrong_count: int = 0
     """Number of figures with wrong data."""
-    figures: int = 0
+    figure_count: int = 0
     """Number of figures, including those without a time."""
-    unchecked: int = 0
+    unchecked_count: int = 0
     """Number of figures without a data check."""
-    contradictions: tuple[str, ...] = ()
+    contradiction_clauses: tuple[str, ...] = ()
     """One clause per figure with inconsistent size, time and bandwidth, for the first `_MAX_CLAUSES` figures."""
     contradiction_count: int = 0
     """Number of figures with inconsistent size, time and bandwidth."""
@@ -190,7 +190,7 @@ def _series_of_columns(table: Table, rows: PlainRows) -> Series | None:
                 size_bytes=size_bytes, placement="out_of_place", time_us=out_of_place_us, busbw_gbps=out_of_place_gbps
             ),
         )
-    return Series(table=table, row=first_row, points=tuple(points), figures=len(points))
+    return Series(table=table, row=first_row, points=tuple(points), figure_count=len(points))
 
 
 def has_medians(series: Series) -> bool:
@@ -219,8 +219,8 @@ class _SeriesBuilder:
         """Point of the first pass by size and placement. Most logs have no further pass."""
         self._passes: dict[tuple[int, Placement], _Passes] = {}
         """All passes of each size and placement that has several passes."""
-        self._wrong: list[str] = []
-        self._contradictions: list[str] = []
+        self._wrong_clauses: list[str] = []
+        self._contradiction_clauses: list[str] = []
         self._wrong_count = self._contradiction_count = self._figure_count = self._unchecked_count = 0
         self._sizes_bytes: set[int] = set()
         self._late_rows: list[Row] = []
@@ -263,14 +263,14 @@ class _SeriesBuilder:
 
     def _add_wrong_data(self, line_text: str, wrong_elements: int, placement: Placement) -> None:
         self._wrong_count += 1
-        if len(self._wrong) < _MAX_CLAUSES:
+        if len(self._wrong_clauses) < _MAX_CLAUSES:
             parts = filter(None, [f"{wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
-            self._wrong.append(f"{line_text}: {', '.join(parts)}")
+            self._wrong_clauses.append(f"{line_text}: {', '.join(parts)}")
 
     def _add_contradiction(self, clause: str) -> None:
         self._contradiction_count += 1
-        if len(self._contradictions) < _MAX_CLAUSES:
-            self._contradictions.append(clause)
+        if len(self._contradiction_clauses) < _MAX_CLAUSES:
+            self._contradiction_clauses.append(clause)
 
     def series(self) -> Series:
         """Returns the series of all added rows."""
@@ -281,11 +281,11 @@ class _SeriesBuilder:
                 self._passes[case].point() if case in self._passes else self._points[case]
                 for case in sorted(self._points)
             ),
-            wrong=tuple(self._wrong),
+            wrong_clauses=tuple(self._wrong_clauses),
             wrong_count=self._wrong_count,
-            figures=self._figure_count,
-            unchecked=self._unchecked_count,
-            contradictions=tuple(self._contradictions),
+            figure_count=self._figure_count,
+            unchecked_count=self._unchecked_count,
+            contradiction_clauses=tuple(self._contradiction_clauses),
             contradiction_count=self._contradiction_count,
             late_ranks=late_ranks(self._late_rows, len(self._sizes_bytes)) if self._late_rows else (),
         )

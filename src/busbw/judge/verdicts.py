@@ -209,7 +209,7 @@ def _select_from_reference_log(
 
 def _notes_on_data(series: Series) -> list[str]:
     notes = []
-    if series.unchecked:
-        notes.append(f"data not checked in {series.unchecked} of {series.figures} measurements")
+    if series.unchecked_count:
+        notes.append(f"data not checked in {series.unchecked_count} of {series.figure_count} measurements")
     notes += series.table.warnings[:_MAX_NAMED_WARNINGS]
     return notes

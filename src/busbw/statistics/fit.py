@@ -2,8 +2,7 @@
 
 The fit uses the postal model: time = latency + bytes / bandwidth. The fit minimizes relative errors, so that small and
 large messages have equal weights. Sizes that do not fit the model then get less weight (iteratively reweighted least
-squares).
-A curve is busbw over size. `_find_falls` defines dips and cliffs, `_find_steps` defines steps.
+squares). A curve is busbw over size. `_find_falls` defines dips and cliffs, `_find_steps` defines steps.
 """
 
 import itertools
