@@ -127,6 +127,7 @@ def thresholds_text(
 
 
 def _threshold_text(variation: VariationLimits, resolution: float) -> str:
+    """Text such as "20 % up to 8 KiB, 10 % up to 1 MiB and 5 % above", with the resolution at the end."""
     up_to_bytes, first_change = variation[0]
     if math.isinf(up_to_bytes):  # only the host backend has one value for all sizes
         return f"{change_text(first_change)} (host backend)"

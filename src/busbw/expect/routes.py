@@ -223,6 +223,7 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
 
 
 def _tree_nic_limit(scenario: Scenario, system: System, domains: int) -> Limit:
+    """Makes the limit of the NICs for a tree of domains. `system` must have NICs."""
     assert system.nics is not None
     if domains == 2:
         reason = "between two nodes, a tree sends S bytes each way, where busbw counts 2 S (n-1)/n for n ranks"

@@ -104,6 +104,7 @@ def _equality_key(series: Series) -> tuple[object, ...]:
 
 
 def _make_peer_yardstick(equals: Sequence[Series]) -> Yardstick:
+    """Makes the yardstick of equal groups: their median at each size that enough of the groups have."""
     points_by_case: dict[tuple[int, Placement], list[SeriesPoint]] = {}
     for series in equals:
         for point in series.points:

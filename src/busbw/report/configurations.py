@@ -152,6 +152,7 @@ def _pictures(
     rows: Sequence[Row],
     expected: TableExpectation,
 ) -> list[Picture]:
+    """Draws busbw and time over size, then for each placement the scatter of the iterations and the arrivals."""
     first_series = series_and_verdicts[0][0]
     estimates = expected.estimates_by_size(rows)
     nics = expected.network_nics(first_series.row)

@@ -203,6 +203,7 @@ def _line_sample(style: int) -> Markup:
 def _point_text(
     size: int, unit: str, lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None
 ) -> str:
+    """Text of all values at a size: "1 MiB: in place 93.5; healthy 90 to 100 (GB/s)"."""
     parts = [f"{line.label} {number(line.points[size])}" for line in lines if size in line.points]
     if expected and size in expected.points:
         low, _, high = expected.points[size]

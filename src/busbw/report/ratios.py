@@ -89,6 +89,7 @@ def _side_text(side: Side) -> str:
 
 
 def _configuration_title(result: SizeResult) -> str:
+    """Title such as "all_reduce float sum, 8 ranks, out of place"."""
     point = result.point
     name_parts = [(point.collective or "unknown collective"), point.dtype, point.redop]
     facts = [

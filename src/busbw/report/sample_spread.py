@@ -141,6 +141,7 @@ def _sample_note(label: str, spreads: Sequence[SampleSpread]) -> str:
 
 
 def _draw_column(spread: SampleSpread, x: float, width: float, y: Scale, *, has_dots: bool) -> Markup:
+    """Draws one size, centered at `x`: a line from shortest to longest, quartiles as a box, dots, and the median."""
     half_width = width / 2
     elements = [element("path", d=f"M{x:.1f} {y(spread.low_us):.1f}V{y(spread.high_us):.1f}", class_="whisker")]
     if spread.quartiles_us:

@@ -123,6 +123,7 @@ class Index:
         return self.query(lambda connection: connection.execute(sql).fetchall())
 
     def _open(self, *, rebuild: bool) -> sqlite3.Connection:
+        """Returns a connection to the updated index, in memory if the store does not exist or is not writable."""
         if not self.store.is_dir():
             return self._update_index(_connect(":memory:"))
         try:

@@ -77,6 +77,7 @@ def _is_document(path: Path) -> bool:
 
 
 def _find_named_logs(name: str) -> list[_NamedLog]:
+    """Returns all logs of a folder of logs, otherwise the one log with this path or name."""
     folder = Path(name)
     is_run = (folder / RECORDS).is_file()
     is_folder_of_logs = bool(name) and folder.is_dir() and not is_run  # Path("") is the current folder
