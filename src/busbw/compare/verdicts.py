@@ -4,7 +4,8 @@ A point is one size of one configuration, with one or two times: device time and
 `judge_points` finds these facts, from which `_decide_verdict` decides:
 
 1. the evidence (`find_evidence`): the speed-up with an interval, from the strongest basis that the logs allow,
-2. the threshold (`_change_threshold`): the relative change that FASTER and SLOWER must exceed if a side has few runs,
+2. the threshold (`_change_threshold`): the relative change that FASTER and SLOWER must exceed if a side has few runs
+   (fewer than MIN_RUNS),
 3. the direction of the change (`_find_direction`), which must be equal at a neighboring size, if there is one.
 
 With MIN_RUNS runs per side the interval alone decides: even a change below the resolution is FASTER or SLOWER.
@@ -29,7 +30,7 @@ from busbw.statistics import stats
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01
-"""Probability that at least one interval excludes 1 although no time has changed. All times share it equally."""
+"""Probability that at least one interval excludes 1 although no time has changed. Each time gets an equal share."""
 
 
 class _Change(NamedTuple):
