@@ -28,6 +28,8 @@ Block: TypeAlias = dict[PointKey, Figure]
 
 UNCHECKED = ("-c", "0")
 """Additional flags of a timed block: no data checks."""
+CHECK_BLOCK_PREFIX = "proof-"
+"""Beginning of the names of check blocks, in messages and of their records."""
 CHECK_BLOCK_FLAGS = ("-n", "1", "-w", "0", "-N", "1")
 """Additional flags of a check block, which is short and tests if a side runs and computes correct data."""
 
@@ -44,8 +46,8 @@ class BlockEndedError(BusbwError):
 def _documented_exit_code(code: int) -> int:
     """Maps the engine's exit code to a documented exit code. A crash is RANK_LOST, unknown codes become ENVIRONMENT.
 
-    129 means that SIGHUP came before the engine handled signals. The result is then 143 (SIGTERM), which the engine
-    returns for a SIGHUP that it handles.
+    A SIGHUP that comes before the engine handles signals gives 129. The result is then 143 (SIGTERM), as for a SIGHUP
+    that the engine handles.
     """
     if code == SIGNALLED + signal.SIGHUP:
         return SIGNALLED + signal.SIGTERM
@@ -125,7 +127,7 @@ class Measurement:
 def block_of(path: Path) -> Block:
     """Reads the figures of a block from its record.
 
-    The first figure of each point counts. Later cycles (-N) are not independent and are ignored.
+    Uses the first figure of each point. Later cycles (-N) are not independent and are ignored.
     """
     table = busbw_records.table_of(records.read(path))
     block: Block = {}

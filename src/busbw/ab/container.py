@@ -36,7 +36,7 @@ def runner(*, has_gpus: bool) -> list[str]:
 def inherited_variables(environment: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Returns the variables that the container inherits from its runner: secrets, which no command line may show.
 
-    The runner does not get the other variables. One such as LD_PRELOAD would change the runner itself.
+    The runner does not get the other variables: LD_PRELOAD, for example, would change the runner itself.
     """
     return tuple((name, value) for name, value in environment if may_be_secret(name, value))
 

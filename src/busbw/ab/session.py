@@ -3,7 +3,7 @@
 `plan` decides when the data are evaluated, `blocks` runs the engine, and `verdicts` evaluates. Terms:
 
 - A point is a size in one placement of one configuration.
-- A check block (`proof-A`, `proof-B`) is a short block that tests if a side runs and computes correct data.
+- A check block is a short block that tests if a side runs and computes correct data.
 - A quadruple is four timed blocks in the order ABBA or BAAB.
 - A look evaluates the quadruples so far, and ends the session if every size has a verdict.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from busbw.ab import plan, verdicts
-from busbw.ab.blocks import CHECK_BLOCK_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement
+from busbw.ab.blocks import CHECK_BLOCK_FLAGS, CHECK_BLOCK_PREFIX, UNCHECKED, Block, BlockEndedError, Measurement
 from busbw.ab.sides import SideSpec
 from busbw.ab.verdicts import Quadruple
 from busbw.comparability import find_differences
@@ -69,7 +69,7 @@ class SessionState:
     """Current activity, for progress texts."""
     ended_by: BlockEndedError | None = None
     interrupted_by: KeyboardInterrupt | None = None
-    """Interrupt that ended no block: it came between two blocks, or when a block had just ended."""
+    """Interrupt between two blocks, or just after a block. None without it. An interrupted block is in `ended_by`."""
     stopped_because: str = ""
     """Reason of a regular end, as a clause. Empty after an early end."""
 
@@ -131,9 +131,12 @@ class Session:
         return self._comparison()
 
     def _check_sides(self) -> None:
-        """Runs a short checked block of each side, to find rejected flags and wrong data early."""
+        """Runs a short checked block of each side, and selects the points that both sides have.
+
+        So a rejected flag ends the session early. Wrong data do not end the session: the comparison reports them.
+        """
         blocks = {
-            name: self._measurement.block(side, f"proof-{name}", *CHECK_BLOCK_FLAGS)
+            name: self._measurement.block(side, f"{CHECK_BLOCK_PREFIX}{name}", *CHECK_BLOCK_FLAGS)
             for name, side in self._sides.items()
         }
         self._require_like_systems()
@@ -156,7 +159,9 @@ class Session:
 
     def _require_like_systems(self) -> None:
         """Raises UsageError if the check blocks ran on unlike systems, such as other GPUs of a mixed machine."""
-        facts_a, facts_b = (self._measurement.system_facts(f"proof-{name}").by_name() for name in self._sides)
+        facts_a, facts_b = (
+            self._measurement.system_facts(f"{CHECK_BLOCK_PREFIX}{name}").by_name() for name in self._sides
+        )
         blockers, _ = find_differences(facts_a, facts_b)
         if blockers:
             raise UsageError(
@@ -168,10 +173,10 @@ class Session:
         """Raises UsageError if the time budget is too short for the first look."""
         if self._rules.max_time_s is None:
             return
-        # The time so far is that of the two check blocks, which run only one iteration per size. Assumes that no timed
-        # block is faster than their mean.
         blocks = self._rules.blocks_to_first_look
-        min_s = (monotonic() - self._start_s) / 2 * blocks
+        # Until here, only the two check blocks ran, with one iteration per size. A timed block takes no less time.
+        check_block_s = (monotonic() - self._start_s) / 2
+        min_s = check_block_s * blocks
         if min_s > self._rules.max_time_s:
             raise UsageError(
                 f"--budget {self._rules.max_time_s:g} is too little: a verdict needs at least {blocks} blocks, "
@@ -309,7 +314,7 @@ class Session:
 
 
 def _wrong_timed_blocks(results: Sequence[SizeResult], wrong_sides: Collection[str]) -> list[str]:
-    """Describes wrong data in timed blocks. Leaves out `wrong_sides`: their check block already had wrong data."""
+    """Describes wrong data in timed blocks. Omits the sides with wrong data in their check block (`wrong_sides`)."""
     sentences = []
     for name, figures in (("A", [result.a for result in results]), ("B", [result.b for result in results])):
         wrong = sum(bool(figure.wrong_elements) for figure in figures)

@@ -1,8 +1,8 @@
 """Speed-ups and verdicts from quadruples of blocks.
 
-Statistics work on a matrix: one row per quadruple, one column per point, values log(speed of B / speed of A). A point
-counts as changed if its interval excludes 0 and that of a neighbor (next size, other placement) agrees. A point without
-neighbors needs only its own interval.
+Statistics work on a matrix: one row per quadruple, one column per point, values log(speed of B / speed of A). Neighbors
+of a point are the next smaller and larger size, and the other placement. A point counts as changed if its interval and
+the interval of a neighbor exclude 0 on the same side. A point without neighbors needs only its own interval.
 """
 
 import math
@@ -67,8 +67,9 @@ def log_speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) ->
     rows = []
     for quadruple in quadruples:
         times = [np.array([_time_us(block, point, quantity) for point in points]) for block in quadruple.blocks]
-        log_time_difference = stats.quadruple_difference(*times)  # middle blocks minus outer blocks
-        rows.append(-log_time_difference if quadruple.order == "ABBA" else log_time_difference)
+        log_ratio = stats.quadruple_difference(*times)  # log(time of the middle blocks / time of the outer blocks)
+        is_b_in_middle = quadruple.order == "ABBA"
+        rows.append(-log_ratio if is_b_in_middle else log_ratio)
     return np.array(rows).reshape(len(quadruples), len(points))
 
 
@@ -102,7 +103,7 @@ def judge(
     quantity = select_quantity(points, quadruples)
     measured_columns = _measured_columns(matrix)
     measured = [points[column] for column in measured_columns]
-    neighbors = [*adjacent_sizes(measured), *both_placements(measured)]  # pairs of indexes
+    neighbors = [*adjacent_sizes(measured), *both_placements(measured)]  # pairs of indexes in `measured`
     judged = stats.judge_quadruples(matrix[:, measured_columns], neighbors, alpha=alpha)
     indexes_with_neighbor = {index for pair in neighbors for index in pair}
     results = []
@@ -145,7 +146,7 @@ def _measured_columns(matrix: stats.Matrix) -> list[int]:
 def _decide_verdict(
     interval: stats.Interval | None, *, is_changed: bool, has_neighbor: bool, resolution: float
 ) -> tuple[ChangeVerdict, str]:
-    """Returns the verdict on a measured point, and its reason. The interval is that of the logarithmic speed-up."""
+    """Returns the verdict on a measured point, and its reason. `interval` is of log(speed of B / speed of A)."""
     if interval is None:
         return ChangeVerdict.UNCLEAR, "too few quadruples for an interval."
     if is_changed:

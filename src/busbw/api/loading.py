@@ -61,14 +61,14 @@ def _load_query(store: Path, query: Filter) -> LogCollection:
 
 
 def _select_points(log: Log, points: list[StoredPoint]) -> Log:
-    """Returns the log with these measurements only, and without the tables that have none of them."""
+    """Returns the log with these measurements only. Tables without any of these measurements are omitted."""
     selected = set(map(_point_key, points))
     tables = (_select_rows(table, number, selected) for number, table in enumerate(log.tables, start=1))
     return replace(log, tables=tuple(table for table in tables if table.rows))
 
 
 def _point_key(point: StoredPoint) -> tuple[object, ...]:
-    """Returns the values that identify a measurement. Rows within a string of JSON have the same line."""
+    """Returns the values that identify a measurement. The line is not enough: rows in a string of JSON share it."""
     series = (point.collective, point.dtype, point.redop, point.root, point.ranks, point.group, point.variant)
     return (point.number, point.line, point.cycle, point.size_bytes, *series, point.placement)
 

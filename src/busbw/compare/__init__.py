@@ -180,7 +180,7 @@ class _SideContent(NamedTuple):
 
 
 def _require_like_loads(a: _SideContent, b: _SideContent) -> None:
-    """Raises UsageError if a table has another distribution of the traffic, or another neighbor, than the first one."""
+    """Raises UsageError if two tables differ in their traffic: --skew, --with or -H."""
     if not a.tables:
         return
     tables = chain(a.tables, b.tables)
@@ -274,7 +274,10 @@ def _libraries_text(tables: Sequence[Table]) -> str | None:
 
 
 def _cycle_warnings(pairs: Sequence[tuple[PointFigures, PointFigures]]) -> list[str]:
-    """Returns a warning if the cycles of a side are enough to be MIN_RUNS runs, but its runs are not."""
+    """Returns a warning if both sides have MIN_RUNS cycles at a point, but one side has fewer runs.
+
+    A cycle is a pass of one run over all sizes (-N).
+    """
 
     def would_cycles_suffice(side_a: PointFigures, side_b: PointFigures) -> bool:
         have_enough_runs = min(side_a.run_count, side_b.run_count) >= MIN_RUNS

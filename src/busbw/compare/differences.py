@@ -20,7 +20,7 @@ def find_setting_differences(tables_a: Sequence[Table], tables_b: Sequence[Table
 
 
 def _facts_by_name(tables: Sequence[Table]) -> dict[str, str]:
-    """Returns what the tables of one side state, by name. Different values of one name are joined with commas."""
+    """Returns the facts that the tables of one side state, by name. Commas join different values of one fact."""
     facts: dict[str, dict[str, None]] = {}
     for table in tables:
         table_facts = {
@@ -54,9 +54,9 @@ class WrongRows:
                 break
 
     def sentences(self, name: str, tables: Iterable[Table]) -> list[str]:
-        """Returns sentences about wrong data on one side. Empty if none is known or nothing was checked.
+        """Returns a sentence about wrong data on one side. Empty if no wrong data are known.
 
-        `tables` are those of the rows. Their footers count if no row has wrong data.
+        If no row has wrong data, the sentence is about the footers of `tables`, the tables of the rows.
         """
         if self._first_wrong is not None:
             count = f"{self._wrong_count} of {count_text(self._row_count, 'row')}"

@@ -1,7 +1,7 @@
 """Estimates the speed-up of one time at one point, with its uncertainty, from the strongest basis that the logs allow.
 
-The bases are, in this order: runs, stretches of iterations (those of all runs, one run after the other), and the
-printed figures.
+The bases are, in this order: runs, stretches of iterations, and the printed figures. A stretch is a range of
+consecutive iterations. A cycle is a pass of one run over all sizes (-N).
 """
 
 import math
@@ -29,7 +29,7 @@ _DEFAULT_VARIATION: VariationLimits = ((8 << 10, 0.20), (1 << 20, 0.10))
 """Run-to-run variation of device times, and of times with an unknown launch mode: 20 % up to 8 KiB, 10 % up to 1 MiB.
 
 docs/explanation/comparison.md has the source; `statistics.run_variation` has the variation of times that include
-launching. For larger sizes only the resolution counts."""
+launching. For larger sizes only the resolution is used."""
 _MAX_HALF_WIDTH = math.log(1000)
 """Maximum half-width of an interval, as a logarithm: a factor of 1000. Wider intervals are not shown."""
 _PRINTED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
@@ -73,7 +73,7 @@ class Evidence:
     """Bounds of the speed-up from rounding of the printed digits. Only for the basis `means`."""
     compared: TimeQuantity = "median_us"
     needs_variation_threshold: bool = True
-    """True if a change counts only beyond the threshold, because the runs are too few to show their variation."""
+    """True if a change must exceed the threshold, because the runs are too few to show their variation."""
     spread: float = 0.0
     """Relative spread of the iterations of the side that varies more. Only for the basis `iterations`."""
     missing_reason: str = ""
@@ -85,17 +85,12 @@ def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
     quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.a, comparison.b)
     if evidence := _evidence_from_runs(comparison, quantity, alpha):
         return evidence
-    # Bases other than runs, by quantity:
-    # - device_time_us: iterations, then the printed device time.
-    # - median_us: iterations, then the printed figures.
-    # - time_us: no iterations, because the samples do not include launch time (`program_time`). Logs with device times
-    #   also state this time, so the printed time follows. For other logs the printed figures follow.
-    samples_describe_quantity = quantity != "time_us"
+    samples_describe_quantity = quantity != "time_us"  # `program_time` selects it if the samples exclude launch time
     if samples_describe_quantity and (evidence := _evidence_from_iterations(comparison, quantity, alpha)):
         return evidence
-    is_printed_by_both = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
-    quantities = (quantity,) if is_printed_by_both else _PRINTED_QUANTITIES
-    return _evidence_from_means(comparison.a, comparison.b, quantities)
+    # Logs with device times state the device time and `time_us`, but not the median.
+    is_stated = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
+    return _evidence_from_means(comparison.a, comparison.b, (quantity,) if is_stated else _PRINTED_QUANTITIES)
 
 
 def _evidence_from_runs(comparison: TimeComparison, quantity: TimeQuantity, alpha: float) -> Evidence | None:
@@ -154,7 +149,7 @@ def _drop_wide_interval(interval: stats.Interval) -> stats.Interval | None:
 
 
 def _rounding_error(comparison: TimeComparison, quantity: TimeQuantity) -> float:
-    """Half of one unit in the last printed place, in the unit of the quantity.
+    """Half of one unit in the last printed place, in the unit of the quantity: 0.005 for figures such as 1.23 and 1.2.
 
     Reading drops trailing zeros, so the figure with the most digits decides.
     """
@@ -191,12 +186,15 @@ def _evidence_from_quantity(a: PointFigures, b: PointFigures, quantity: TimeQuan
     denominator_low, denominator_high = stats.rounding_bounds(denominator)
     if numerator_low <= 0 or denominator_low <= 0:
         return None
-    bounds = (numerator_low / denominator_high, numerator_high / denominator_low)
-    if bounds[0] == 0 or math.isinf(bounds[1]):
+    low, high = numerator_low / denominator_high, numerator_high / denominator_low
+    if low == 0 or math.isinf(high):
         return None  # the ratio over- or underflows
-    return Evidence(basis="means", speedup=numerator / denominator, interval=None, rounding=bounds, compared=quantity)
+    return Evidence(
+        basis="means", speedup=numerator / denominator, interval=None, rounding=(low, high), compared=quantity
+    )
 
 
 def _rounding_width(evidence: Evidence) -> float:
     assert evidence.rounding is not None
-    return math.log(evidence.rounding[1] / evidence.rounding[0])
+    low, high = evidence.rounding
+    return math.log(high / low)

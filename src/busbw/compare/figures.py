@@ -15,7 +15,7 @@ _STATED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_
 
 
 def sampled_median_us(figure: Figure) -> float | None:
-    """Returns the median over the iterations of the slowest rank's time. None without samples, or unless above zero."""
+    """Returns the median over the iterations of the slowest rank's time. None without samples, or if it is zero."""
     if not _has_samples(figure):
         return None
     value = median(stats.slowest_rank_us(figure.samples_us))
@@ -34,7 +34,7 @@ class PointFigures:
         self.runs = array("q")
         """Number of the run of each figure, from 0 within the side."""
         self.slowest_us = array("d")
-        """Sampled times of the slowest rank: those of all figures, one figure after the other."""
+        """Sampled times of the slowest rank, of all figures in the order of `runs`."""
         self.are_sampled = True
         """True if every figure has samples."""
         self.have_program_samples = True
@@ -59,7 +59,7 @@ class PointFigures:
 
     @classmethod
     def merged(cls, parts: "Sequence[PointFigures]") -> "PointFigures":
-        """Returns the figures of several points of one side as those of one point."""
+        """Merges the figures of several points of one side into one point."""
         if len(parts) == 1:
             return parts[0]
         figures = cls()
@@ -72,7 +72,10 @@ class PointFigures:
         return len(self.runs)
 
     def add(self, figure: Figure, run: int, cycle: int = 0) -> bool:
-        """Adds a figure. Returns false for a further figure of the same cycle, which is not added."""
+        """Adds a figure of a run and its cycle. A cycle is a pass of one run over all sizes (-N).
+
+        Returns false if the last figure has the same run and cycle. The figure is then not added.
+        """
         if (run, cycle) == self._last_pass:
             return False
         self._last_pass = (run, cycle)
@@ -113,7 +116,7 @@ class PointFigures:
 
     @property
     def run_count(self) -> int:
-        """Number of different runs. All cycles of a run count once."""
+        """Number of different runs. All cycles of a run are one run."""
         return len(set(self.runs))
 
     def known_values(self, quantity: TimeQuantity) -> list[float]:

@@ -1,7 +1,7 @@
 """Pairs the rows of two sides by point: collective, type, operator, root, ranks, group, placement and size.
 
-Rows of different configurations are not paired. A property that one side does not state is taken from the other side
-if all its rows agree on it, and a note says so.
+Rows of different configurations are not paired. If one side does not state a property, and the other side has only one
+value of this property, the value is assumed for both, and a note says so.
 """
 
 from collections import defaultdict
@@ -61,9 +61,10 @@ class SeveralVariantsError(Exception):
 
 
 def read_rows(tables: Iterable[Table], *, allows_variants: bool = True) -> SideRows:
-    """Groups all figures by point and system. Each table counts as a run.
+    """Groups all figures by point and system. Each table is one run.
 
-    If several rows of one cycle have the same point, the first counts: small sizes may all be rounded down to 0 bytes.
+    A cycle is a pass of one run over all sizes (-N). If several rows of one cycle have the same point, only the first
+    row is used: the engine may round several small sizes down to 0 bytes.
 
     Raises:
         SeveralVariantsError: The rows have several variants, and `allows_variants` is false.
@@ -153,7 +154,7 @@ class _FigureCollector:
 
 
 def figures_by_point(table: Table, row: Row) -> Iterator[tuple[PointKey, Figure]]:
-    """Yields the figures of a row with their points. The operation next to a neighbor is a point of its own."""
+    """Yields the figures of a row with their points. Times during another operation (--with) have their own points."""
     for placement, figure in row.figures.items():
         yield _point_of(table, row, placement), figure
         if together := figure.together_figure:
@@ -176,16 +177,19 @@ def _point_of(table: Table, row: Row, placement: Placement, *, together: bool = 
 
 
 def _visible_launch_mode(table: Table) -> LaunchMode | None:
-    """Returns the launch mode. None if a CUDA graph hides launching, or the log does not state the GPUs per thread."""
+    """Returns the launch mode if launching affects the times. None in a CUDA graph, or if the mode is unknown."""
     launch_mode = launch_mode_of(table)
-    is_visible = launch_mode == "host" or (table.gpus_per_thread and launch_mode != "graph")
-    return launch_mode if is_visible else None
+    if launch_mode == "host":
+        return launch_mode
+    is_known = bool(table.gpus_per_thread)
+    return launch_mode if is_known and launch_mode != "graph" else None
 
 
 def align(a: Observations, b: Observations) -> tuple[Observations, Observations, list[str]]:
-    """Fills in a field of the points that one side does not state, if the other side has only one value for it.
+    """Fills in fields that one side does not state with the value of the other side, which must have only one value.
 
-    Returns both sides and a note on each assumption.
+    The collective is filled in first, then the other fields for each collective. Returns both sides and a note on each
+    assumption.
 
     Raises:
         UsageError: A side does not state a field, and the other side has several values for it.

@@ -17,7 +17,7 @@ def have_device_times(*sides: PointFigures) -> bool:
 def program_time(*sides: PointFigures) -> TimeQuantity:
     """Selects the field that holds the program time, for the figures of all sides.
 
-    It is `median_us`, the median over iterations, if all figures have samples that include launch time
-    (docs/explanation/measuring.md). Otherwise it is `time_us`.
+    The field is `median_us`, the median over iterations, if all figures have samples that include launch time
+    (docs/explanation/measuring.md). Otherwise the field is `time_us`.
     """
     return "median_us" if all(side.have_program_samples for side in sides) else "time_us"

@@ -53,12 +53,13 @@ class PointKey(Struct, kw_only=True, frozen=True, order=True):
     ranks: int | None = None
     group: int = 0
     system: str | None = None
-    """Description of the system. None unless the sides have figures of unlike systems in this configuration."""
+    """Description of the system, to tell the systems of a configuration apart. None if the configuration has one system
+    per side and these two are paired."""
     placement: Placement = "unstated"
     test_ranks: int | None = None
     """Ranks of the test of comm_ops, of which `ranks` make the call."""
     together: bool = False
-    """True for the operation next to its neighbor (--with)."""
+    """True for times that were measured while another operation ran (--with)."""
     size_bytes: int
 
     @property
@@ -104,8 +105,9 @@ class SideFigures(Struct, kw_only=True, frozen=True):
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
     median_us: float | None = None
-    """Median over iterations of the slowest rank's time. None unless all runs have samples. On GPUs samples may be by
-    the device's clock and exclude launch time, so this field is not compared if device times are known."""
+    """Median over iterations of the slowest rank's time. None if a run has no samples.
+
+    With device times, `device_time_us` and `time_us` are compared instead: the samples may exclude launch time."""
     device_time_us: float | None = None
     """Time of an operation if all ranks begin together. None if unknown."""
     samples: int = 0
@@ -113,7 +115,7 @@ class SideFigures(Struct, kw_only=True, frozen=True):
     runs: int = 1
     """Number of runs or blocks that the figures come from."""
     wrong_elements: int | None = None
-    """None unless checked."""
+    """Number of wrong elements. None if no data were checked."""
     algorithm: str | None = None
     """Algorithm and protocol: 'ring/ll128'. None if unknown, or if the runs or blocks differ."""
 
@@ -138,9 +140,10 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     reason: str
     """One sentence."""
     threshold: float | None = None
-    """Relative change that a change of few runs must exceed: 0.05 is 5 %. None if the interval alone decides."""
+    """Relative change that FASTER and SLOWER must exceed, because the runs are few: 0.05 is 5 %. None if there are
+    enough runs, so that the interval alone decides."""
     claimed_speedup: float | None = None
-    """Speed-up that the log states."""
+    """Speed-up that a row of the log states itself, such as 1.25. None if the row states none."""
     claim_agrees: bool | None = None
     """True if the stated speed-up agrees with the log's own figures. None without a stated speed-up."""
 
@@ -152,9 +155,9 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     @property
     def explanation(self) -> str:
         """The reason, and the algorithms if they are known and differ."""
-        if not self.a.algorithm or not self.b.algorithm or self.a.algorithm == self.b.algorithm:
-            return self.reason
-        return f"{self.reason} A ran {self.a.algorithm}, B {self.b.algorithm}."
+        if self.a.algorithm and self.b.algorithm and self.a.algorithm != self.b.algorithm:
+            return f"{self.reason} A ran {self.a.algorithm}, B {self.b.algorithm}."
+        return self.reason
 
 
 class SettingDifference(Struct, kw_only=True, frozen=True):

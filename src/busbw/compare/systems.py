@@ -31,14 +31,14 @@ _SystemsByConfiguration = dict[PointKey, dict[SystemFacts, set[int]]]
 
 
 _SystemLabels = dict[tuple[PointKey, SystemFacts], str | None]
-"""For each configuration and system of a side: the system that its points name. None if they need not name it."""
+"""For each configuration and system of a side: value of `PointKey.system`. None if the points name no system."""
 
 FiguresByPoint = dict[PointKey, PointFigures]
 """Figures of one side by points that name their system if necessary."""
 
 
 class SeparatedSides(NamedTuple):
-    """Figures of both sides without those of unlike systems at one point."""
+    """Figures of both sides. At each point, a side has figures of one system only."""
 
     a: FiguresByPoint
     b: FiguresByPoint
@@ -57,8 +57,8 @@ def separate_systems(
         any_system: True to pair one system of A with one of B even if they are unlike.
 
     Raises:
-        UsageError: A side has unlike runs of one configuration on one system, or a system of one side may be several
-            of the other.
+        UsageError: A side has unlike runs of one configuration on one system. Or a system of B is like several systems
+            of A, or the other way round.
     """
     (observations_a, tables_a), (observations_b, tables_b) = a, b
     systems_a, systems_b = _list_systems(observations_a), _list_systems(observations_b)
@@ -71,14 +71,14 @@ def separate_systems(
     notes: dict[str, None] = {}  # an ordered set
     for configuration in dict.fromkeys([*systems_a, *systems_b]):
         facts_a, facts_b = list(systems_a.get(configuration, {})), list(systems_b.get(configuration, {}))
-        if len(facts_a) <= 1 and len(facts_b) <= 1:
-            # With one system on each side, the points name it only if the two systems are not paired.
-            is_paired = True
-            if facts_a and facts_b:
-                is_paired = any_system or _are_like(facts_a[0], facts_b[0])
-                notes |= dict.fromkeys(_pairing_notes(facts_a[0], facts_b[0], is_paired=is_paired))
-            labels_a |= {(configuration, facts): None if is_paired else facts.text for facts in facts_a}
-            labels_b |= {(configuration, facts): None if is_paired else facts.text for facts in facts_b}
+        needs_labels = len(facts_a) + len(facts_b) > 1
+        if len(facts_a) == len(facts_b) == 1:
+            is_paired = any_system or _are_like(facts_a[0], facts_b[0])
+            notes |= dict.fromkeys(_pairing_notes(facts_a[0], facts_b[0], is_paired=is_paired))
+            needs_labels = not is_paired
+        if not needs_labels:
+            labels_a |= {(configuration, facts): None for facts in facts_a}
+            labels_b |= {(configuration, facts): None for facts in facts_b}
             continue
         # A system of B gets the label of the like system of A, so that the points of both are equal.
         partners = _pair_systems(configuration, facts_a, facts_b)

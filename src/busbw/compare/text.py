@@ -108,7 +108,7 @@ def _point_text(point: PointKey) -> str:
 
 
 def _consecutive_ranges(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yields the first and last index of each range of consecutive indices."""
+    """Yields the first and last index of each range of consecutive indices: (1, 3) and (7, 7) for 1, 2, 3, 7."""
     first = last = indices[0]
     for index in indices[1:]:
         if index != last + 1:

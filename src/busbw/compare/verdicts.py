@@ -4,8 +4,9 @@ A point is one size of one configuration, with one or two times: device time and
 `judge_points` finds these facts, from which `_decide_verdict` decides:
 
 1. the evidence (`find_evidence`): the speed-up with an interval, from the strongest basis that the logs allow,
-2. the threshold (`_change_threshold`): the relative change that must be exceeded if a side has few runs,
-3. the direction of the change (`_find_direction`), which a neighboring size must confirm.
+2. the threshold (`_change_threshold`): the relative change that FASTER and SLOWER must exceed if a side has few runs
+   (fewer than MIN_RUNS),
+3. the direction of the change (`_find_direction`), which must be equal at a neighboring size, if there is one.
 
 With MIN_RUNS runs per side the interval alone decides: even a change below the resolution is FASTER or SLOWER.
 
@@ -16,6 +17,7 @@ threshold includes a value from earlier measurements.
 import math
 from collections.abc import Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,7 +30,18 @@ from busbw.statistics import stats
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01
-"""Probability that at least one interval excludes 1 although no time has changed. All times share it equally."""
+"""Probability that at least one interval excludes 1 although no time has changed. Each time gets an equal share."""
+
+
+class _Change(NamedTuple):
+    """Facts about the change of one compared time."""
+
+    comparison: TimeComparison
+    evidence: Evidence
+    threshold: float
+    """Result of `_change_threshold`, at least the resolution."""
+    direction: int
+    """Result of `_find_direction`: 1 faster, -1 slower, 0 neither."""
 
 
 def judge_points(
@@ -48,28 +61,16 @@ def judge_points(
     """
     comparisons = _list_comparisons(points, sides)
     alpha = FAMILY_ALPHA / max(1, len(comparisons))
-    all_evidence = [find_evidence(comparison, alpha) for comparison in comparisons]
-    thresholds = [
-        _change_threshold(comparison, evidence, resolution)
-        for comparison, evidence in zip(comparisons, all_evidence, strict=True)
-    ]
-    directions = [
-        _find_direction(evidence, threshold) for evidence, threshold in zip(all_evidence, thresholds, strict=True)
-    ]
-    confirmed, with_neighbors = _compare_neighbors(comparisons, directions)
+    changes = [_find_change(comparison, alpha, resolution) for comparison in comparisons]
+    confirmed, with_neighbors = _compare_neighbors(changes)
     claims = [comparison.b.claimed_speedup if has_claims else None for comparison in comparisons]
     decimals = max((_decimal_count(claim) for claim in claims if claim is not None), default=0)
     results = []
-    for index, (evidence, comparison) in enumerate(zip(all_evidence, comparisons, strict=True)):
+    for index, (change, claim) in enumerate(zip(changes, claims, strict=True)):
+        comparison, evidence = change.comparison, change.evidence
         verdict, reason = _decide_verdict(
-            evidence,
-            directions[index],
-            resolution,
-            thresholds[index],
-            is_confirmed=index in confirmed,
-            has_neighbors=index in with_neighbors,
+            change, resolution, is_confirmed=index in confirmed, has_neighbors=index in with_neighbors
         )
-        claim = claims[index]
         results.append(
             SizeResult(
                 point=comparison.point,
@@ -82,7 +83,7 @@ def judge_points(
                 basis=evidence.basis,
                 verdict=verdict,
                 reason=reason,
-                threshold=thresholds[index] if evidence.needs_variation_threshold else None,
+                threshold=change.threshold if evidence.needs_variation_threshold else None,
                 claimed_speedup=claim,
                 claim_agrees=None if claim is None else _is_claim_consistent(claim, decimals, evidence),
             )
@@ -107,6 +108,12 @@ def _list_comparisons(
     return comparisons
 
 
+def _find_change(comparison: TimeComparison, alpha: float, resolution: float) -> _Change:
+    evidence = find_evidence(comparison, alpha)
+    threshold = _change_threshold(comparison, evidence, resolution)
+    return _Change(comparison, evidence, threshold, _find_direction(evidence, threshold))
+
+
 def thresholds_text(
     points: Sequence[PointKey], sides: Sequence[tuple[PointFigures, PointFigures]], resolution: float
 ) -> str:
@@ -121,6 +128,7 @@ def thresholds_text(
 
 
 def _threshold_text(variation: VariationLimits, resolution: float) -> str:
+    """Text such as "20 % up to 8 KiB, 10 % up to 1 MiB and 5 % above", with the resolution at the end."""
     up_to_bytes, first_change = variation[0]
     if math.isinf(up_to_bytes):  # only the host backend has one value for all sizes
         return f"{change_text(first_change)} (host backend)"
@@ -134,10 +142,10 @@ def _threshold_text(variation: VariationLimits, resolution: float) -> str:
 
 
 def _change_threshold(comparison: TimeComparison, evidence: Evidence, resolution: float) -> float:
-    """Returns the relative change that a change must exceed if a side has few runs.
+    """Returns the relative change that FASTER and SLOWER must exceed if a side has few runs.
 
-    It is the largest of resolution, run-to-run variation and spread of the iterations: large variation within a run
-    suggests large variation between runs. With MIN_RUNS runs it is the resolution, and the direction ignores it.
+    This is the maximum of resolution, run-to-run variation and spread of the iterations: large variation within a run
+    suggests large variation between runs. With MIN_RUNS runs this is the resolution, which `_find_direction` ignores.
     """
     if not evidence.needs_variation_threshold:
         return resolution
@@ -150,7 +158,7 @@ def _change_threshold(comparison: TimeComparison, evidence: Evidence, resolution
 def _find_direction(evidence: Evidence, threshold: float) -> int:
     """Returns the direction of the change of one time, without its neighbors: 1 faster, -1 slower, 0 neither.
 
-    The threshold counts only if the evidence needs it.
+    With enough runs the threshold is not used: the interval alone decides.
     """
     log_threshold = math.log1p(threshold)
     if evidence.interval is not None:
@@ -170,39 +178,38 @@ def _sign_of_range(low: float, high: float, threshold: float) -> int:
     return -1 if high < -threshold else 0
 
 
-def _compare_neighbors(comparisons: Sequence[TimeComparison], directions: Sequence[int]) -> tuple[set[int], set[int]]:
-    """Returns the indices of times that a neighboring size confirms, and of times with a neighboring size."""
+def _compare_neighbors(changes: Sequence[_Change]) -> tuple[set[int], set[int]]:
+    """Returns the indices of changes that a neighboring size confirms, and of changes with any neighboring size."""
     confirmed: set[int] = set()
     with_neighbors: set[int] = set()
     for is_device in (True, False):
-        indices = [index for index, comparison in enumerate(comparisons) if comparison.is_device is is_device]
-        for smaller, larger in adjacent_sizes([comparisons[index].point for index in indices]):
+        indices = [index for index, change in enumerate(changes) if change.comparison.is_device is is_device]
+        for smaller, larger in adjacent_sizes([changes[index].comparison.point for index in indices]):
             pair = {indices[smaller], indices[larger]}
             with_neighbors |= pair
-            have_same_change = directions[indices[smaller]] == directions[indices[larger]] != 0
-            if have_same_change:
+            pair_directions = {changes[index].direction for index in pair}
+            if pair_directions in ({1}, {-1}):
                 confirmed |= pair
     return confirmed, with_neighbors
 
 
 def _decide_verdict(
-    evidence: Evidence, direction: int, resolution: float, threshold: float, *, is_confirmed: bool, has_neighbors: bool
+    change: _Change, resolution: float, *, is_confirmed: bool, has_neighbors: bool
 ) -> tuple[ChangeVerdict, str]:
     """Decides the verdict on one time and its reason.
 
     Args:
-        evidence: Speed-up of the time.
-        direction: Result of `_find_direction`.
+        change: Speed-up, threshold and direction of the time.
         resolution: Largest relative difference that is SAME.
-        threshold: Result of `_change_threshold`, at least the resolution.
         is_confirmed: True if a neighboring size changes in the same direction.
         has_neighbors: True if there is a neighboring size.
     """
-    resolution_text, threshold_text = change_text(resolution), change_text(threshold)
+    evidence = change.evidence
+    resolution_text, threshold_text = change_text(resolution), change_text(change.threshold)
     if evidence.speedup is None:
         return ChangeVerdict.UNCLEAR, f"{evidence.missing_reason}."
-    if direction:
-        verdict = ChangeVerdict.FASTER if direction > 0 else ChangeVerdict.SLOWER
+    if change.direction:
+        verdict = ChangeVerdict.FASTER if change.direction > 0 else ChangeVerdict.SLOWER
         finding = f"beyond {threshold_text}" if evidence.needs_variation_threshold else "the interval excludes 1"
         if is_confirmed:
             return verdict, f"{finding}, and a neighbor agrees."
@@ -218,7 +225,7 @@ def _decide_verdict(
         return ChangeVerdict.UNCLEAR, "the times vary too much for an interval: measure more."
     log_resolution = math.log1p(resolution)
     if -log_resolution <= evidence.interval.low and evidence.interval.high <= log_resolution:
-        if evidence.needs_variation_threshold and threshold > resolution:
+        if evidence.needs_variation_threshold and change.threshold > resolution:
             return (
                 ChangeVerdict.UNCLEAR,
                 f"no difference in these runs, but runs may differ by {threshold_text} by chance: measure more runs.",
@@ -237,14 +244,14 @@ def _ratios_from_logarithms(interval: stats.Interval | None) -> tuple[float, flo
 
 
 def _decimal_count(claim: float) -> int:
-    """Returns the number of decimals that a stated speed-up was printed with, except trailing zeros."""
+    """Returns the number of decimals that a stated speed-up was printed with, except trailing zeros: 2 for 1.25."""
     return len(f"{claim!r}".removesuffix(".0").partition(".")[2])
 
 
 def _is_claim_consistent(claim: float, decimals: int, evidence: Evidence) -> bool:
     """True if a stated speed-up agrees with the log's own figures within the rounding of both.
 
-    All stated speed-ups of a log count as printed with `decimals` digits, because reading drops trailing zeros.
+    All stated speed-ups are assumed to have `decimals` printed decimals, because reading drops trailing zeros.
     """
     if evidence.rounding is None:
         return False

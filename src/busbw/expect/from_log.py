@@ -21,7 +21,7 @@ from busbw.system import SYSTEM_VARIABLE, Nics, System, find, find_in_text, nics
 _TITLE_SOURCE = "the log's own title"
 """Source of NICs that the title of a log states."""
 _FULL_BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(\.0)?")
-"""Domain, bus and device of a GPU on PCI."""
+"""Domain, bus and device of a GPU on PCI: 0000:0f:00."""
 
 
 def system_of(table: Table) -> System | None:
@@ -68,7 +68,7 @@ def effective_system(
 
 
 def _has_stated_nics(table: Table) -> bool:
-    """True if title or environment of the log state the NICs. Otherwise the NICs are those of usual nodes."""
+    """True if title or environment of the log state the NICs. Otherwise the usual NICs of such nodes are assumed."""
     if stated_system := _stated_system(table):
         return stated_system.nics is not None
     system = system_of(table)
@@ -76,7 +76,7 @@ def _has_stated_nics(table: Table) -> bool:
 
 
 def _text_after_device(title: str, system: System) -> str:
-    """Returns the text after the GPU's name, because a number before the name counts GPUs. Empty without the name."""
+    """Returns the text after the GPU's name, or nothing: in "2 x 16 H100, 8x400", only "8x400" is about NICs."""
     for device in sorted(system.devices, key=len, reverse=True):
         _, separator, text_after = title.partition(device)
         if separator:
@@ -148,7 +148,7 @@ def expectation_of(table: Table, row: Row, system: System, sizes_bytes: Iterable
 
 
 def _single_algorithm(value: str) -> str | None:
-    """Returns the algorithm in a value of NCCL_ALGO in lower case. None unless the value names exactly one."""
+    """Returns the algorithm in a value of NCCL_ALGO: 'Ring' gives 'ring'. None for no value, and for 'Ring,Tree'."""
     name = value.lower()
     if name in ("collnetdirect", "collnetchain"):  # both use the same links
         return "collnet"
@@ -173,7 +173,7 @@ class NetworkNics(NamedTuple):
 
     nics: Nics
     is_stated: bool
-    """True if the log or the user states the NICs. Otherwise the NICs are those of usual nodes with these GPUs."""
+    """True if the log or the user states the NICs. Otherwise the usual NICs of nodes with these GPUs are assumed."""
 
     @property
     def assumption(self) -> str:
@@ -182,7 +182,7 @@ class NetworkNics(NamedTuple):
 
 
 def network_nics_finder(table: Table, system: System | None = None) -> Callable[[Row], NetworkNics | None]:
-    """Returns a function that gives the NICs for a row. It returns None if the row's data do not cross NICs.
+    """Returns a function that gives the NICs for a row, or None if the row's data do not cross NICs.
 
     Args:
         table: The rows' table.

@@ -15,12 +15,12 @@ _NIC_SOURCE = "NCCL src/graph/topo.h: NET_BW, 12 GB/s for each 100 Gb/s"
 
 
 def nic_source(nics: Nics) -> str:
-    """Returns the source of the model's bandwidth of a NIC, and that of the NICs' rate."""
+    """Returns both sources: of the model's bandwidth per rate (Gb/s), and of the rate of these NICs."""
     return f"{_NIC_SOURCE}; {nics.source}"
 
 
 def domain_ranks(scenario: Scenario, system: System) -> int:
-    """Number of ranks in one domain. They need no NIC to reach each other."""
+    """Number of ranks in one domain, which reach each other without a NIC."""
     return min(scenario.ranks, system.rack_ranks or scenario.ranks_per_node)
 
 
@@ -36,7 +36,7 @@ def fastest_fabric(ranks: int, system: System) -> Fabric | None:
 
 
 def link_count(fabric: Fabric, ranks: int) -> int:
-    """Number of links of one rank. In a mesh it depends on the number of ranks of the domain."""
+    """Number of links of one rank. In a mesh, a rank has `fabric.links` links to each other rank of the domain."""
     return fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
 
 
@@ -52,7 +52,7 @@ def nics_gbps(scenario: Scenario, system: System, nics: Nics) -> float:
     share all NICs of the domain equally.
     """
     ranks = domain_ranks(scenario, system)
-    used_nics = max(1.0, nics.count * ranks / system.ranks_per_node)
+    used_nics = max(1.0, nics.count * ranks / system.ranks_per_node)  # 4 of 8 ranks of a node use 4 of its 8 NICs
     if scenario.groups > 1:
         domain_nodes = max(1.0, ranks / system.ranks_per_node) if system.rack_ranks else 1.0
         used_nics = min(used_nics, nics.count * domain_nodes / scenario.groups)
@@ -93,7 +93,7 @@ def inter_domain_limit(scenario: Scenario, system: System, nics: Nics, traffic: 
 
 
 def one_nic_gbps(scenario: Scenario, nics: Nics) -> float:
-    """Bandwidth of one NIC for one group, in one direction, in GB/s. If groups outnumber NICs, groups share a NIC."""
+    """Bandwidth of one NIC for one group, in one direction, in GB/s. More groups than NICs share the NICs."""
     return min(1.0, nics.count / scenario.groups) * nics.gbit / 100 * NIC_GBPS_PER_100_GBIT
 
 

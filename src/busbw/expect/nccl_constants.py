@@ -59,7 +59,7 @@ def usable_protocols(system: System, fabric: Fabric | None) -> tuple[Protocol, .
 
 
 def step_within_domain_us(algorithm: str, protocol: Protocol, fabric: Fabric | None) -> float:
-    """Returns the latency of a step within a domain: that of PCIe for a PCIe fabric, otherwise that of NVLink."""
+    """Returns the latency of a step within a domain: over PCIe if the fabric is PCIe, otherwise over NVLink."""
     link = "PCIe" if fabric is not None and fabric.kind == "PCIe" else "NVLink"
     return _STEP_US[link][algorithm][protocol]
 

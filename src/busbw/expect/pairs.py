@@ -1,7 +1,7 @@
 """Says how the bandwidth between two GPUs of an NVSwitch node rises with the message size.
 
-Two GPUs reach their plateau at larger messages than longer rings, and all_gather and reduce_scatter reach less. NCCL's
-model does not explain this, so the figures are measured ones.
+Two GPUs reach their plateau at larger messages than more GPUs do. The plateau of all_gather and reduce_scatter is lower
+than that of all_reduce. NCCL's model does not explain this, so the figures are measured ones.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,9 @@ from busbw.expect.types import Efficiency, Fractions, Scenario
 from busbw.system import Fabric, System
 
 _LOW, _HIGH = 0.88, 1.08
-"""Range around the typical figures. The measured ones are 0.94 to 1.06 of them. Two thirds of the links are slower."""
+"""Ends of the range, as factors on the typical figure. Measured figures are 0.94 to 1.06 times the typical figure.
+
+A fault that leaves two thirds of the links is below this range."""
 _SOURCE = (
     "2 x H200 with nccl-tests, after the latency is subtracted (busbw reference h200-x2); "
     f"the range is {_LOW} to {_HIGH} of the typical figure"
@@ -50,7 +52,7 @@ def find_pair(scenario: Scenario, system: System, fabric: Fabric | None) -> Pair
 
     Bridges join pairs directly, and two GPUs of a mesh have a link of their own: both reach their plateau earlier.
     """
-    is_pair = scenario.ranks == 2 and scenario.ranks_per_node >= 2
+    is_pair = scenario.ranks == 2 and scenario.ranks_per_node >= 2  # two GPUs of one node
     is_nvswitch = fabric is not None and fabric.kind == "NVLink" and fabric.layout == "switch" and fabric.most_ranks > 2
     is_measured = is_pair and is_nvswitch and system.generation == "hopper"
     return _PAIRS.get(scenario.collective) if is_measured else None

@@ -29,7 +29,8 @@ PAIRWISE = Efficiency(
 HYPERCUBE = Efficiency(
     low=0.6, typical=0.8, high=0.95, source="published hypercube plateaus on H200: 0.65 of it (8 GPUs), 0.88 (4 GPUs)"
 )
-_POST_US = 1.0  # CPU time for each message that is posted to a NIC
+_POST_US = 1.0
+"""CPU time for each message that is posted to a NIC."""
 
 
 def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[Limit]) -> tuple[float, float]:
@@ -38,6 +39,8 @@ def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[
     Each of n ranks receives n - 1 parts. Step k swaps 2^k parts between ranks that differ in bit k of their number.
     These ranks are in one domain if 2^(k+1) divides the number of ranks per domain. Let b be the largest power of two
     that divides this number: then b - 1 parts stay within the domain, and n - b parts cross NICs.
+
+    Example: of 16 ranks in domains of 8, b is 8. Steps 0 to 2 move 1 + 2 + 4 = 7 parts, and step 3 moves 8 over NICs.
     """
     aligned_ranks = domain_size & -domain_size  # b, the lowest set bit of the number of ranks per domain
     traffic = (scenario.ranks - aligned_ranks) / (scenario.ranks - 1)
@@ -73,7 +76,7 @@ def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_wi
     if scenario.collective in ("sendrecv", "gather", "scatter"):
         capacity_gbps = max(capacity_gbps, one_nic_gbps(scenario, nics))
         reason = "one GPU of a node sends to others or receives from them, through its own NIC"
-    # Share of a rank's peers in other domains. The only peer of sendrecv may be one of these.
+    # Share of a rank's peers in other domains. The only peer of a rank in sendrecv may be in another domain.
     traffic = 1.0 if scenario.collective == "sendrecv" else (scenario.ranks - domain_size) / (scenario.ranks - 1)
     outside_s_per_gb = 0.0
     if scenario.collective == "hypercube":

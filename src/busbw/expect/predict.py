@@ -102,6 +102,7 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
     candidates = [(route, protocol) for route in routes for protocol in route.latency_us]
     route, protocol = min(candidates, key=lambda candidate: typical_us(*candidate))
     time_us, latency_us = typical_us(route, protocol), route.latency_us[protocol]
+    # The best time has the lowest latency and the highest efficiency, and the worst time the opposite.
     min_us = LATENCY_LOW * (latency_us + launches_us) + transfer_us(route, protocol, route.efficiency.high)
     max_latency_us = LATENCY_HIGH * (latency_us + max_launches_us)
     if not scenario.is_in_graph:

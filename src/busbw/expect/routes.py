@@ -35,7 +35,8 @@ from busbw.expect.pairwise import pairwise_route
 from busbw.expect.types import Efficiency, Limit, Protocol, Route, Scenario
 from busbw.system import Fabric, Nics, SourcedValue, System
 
-# Fractions of their limits that routes reach, as in nccl_constants.py.
+# Fractions of their limits that routes reach, as in nccl_constants.py. NVLS: the NVLink switch reduces. NVLSTree: NVLS
+# in each domain, and a tree between domains. CollNet, and NVLS between domains: the network reduces (SHARP).
 RING = Efficiency(
     low=0.92,
     typical=0.97,
@@ -77,7 +78,7 @@ _COLLNET_RANK_US = 0.4
 """Latency of CollNet for each further rank of a domain, one way."""
 _COLLNET_NET_US = 31.0
 """Latency of a network that reduces, for CollNet."""
-# Factor on the bandwidth of a tree at 64 B, 128 B, ...: at medium sizes its chunks do not fill the pipeline.
+# Factor on the bandwidth of a tree at 64 B, 128 B, 256 B, ...: at medium sizes its chunks do not fill the pipeline.
 _TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
     "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1),
     "LL128": (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7, 0.8, 0.9, 0.9, 1),
@@ -94,7 +95,8 @@ _IN_NETWORK_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
     """Returns the routes of this model that NCCL may choose. Empty if the links are unknown.
 
-    Newer versions of NCCL have further algorithms. NCCL_ALGO restricts the routes, unless no route has its algorithm.
+    Newer versions of NCCL have further algorithms. NCCL_ALGO restricts the routes. If no route has its algorithm,
+    NCCL_ALGO is ignored.
     """
     domain_size = domain_ranks(scenario, system)
     fabric = fastest_fabric(domain_size, system) if domain_size > 1 else None  # a single rank uses no fabric
@@ -117,12 +119,12 @@ def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
 
 
 def bandwidth_correction(route: Route, protocol: Protocol, size_bytes: int) -> float:
-    """Factor on the bandwidth of a route at a size: NCCL's for trees at medium sizes, and that of two GPUs."""
+    """Factor on the bandwidth of a route at a size: `Route.fraction_at`, for trees times NCCL's correction."""
     fraction = route.fraction_at(size_bytes)
     if route.name != "Tree":
         return fraction
     factors = _TREE_CORRECTION[protocol]
-    index = max(size_bytes, 64).bit_length() - 7  # 64 B has index 0
+    index = max(size_bytes, 64).bit_length() - 7  # 64 to 127 B have index 0, 128 to 255 B have index 1
     return fraction * (factors[index] if index < len(factors) else 1.0)
 
 
@@ -150,9 +152,10 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
 
 
 def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> dict[Protocol, float]:
-    """Returns the latency of all steps. The step counts are those of NCCL's model (src/graph/tuning.cc).
+    """Returns the latency of all steps by protocol. The step counts are those of NCCL's model (src/graph/tuning.cc).
 
-    A crossing is a step to another domain. A broadcast or reduce is one pipeline, so only its crossings add up.
+    A crossing is a step to another domain. A broadcast or reduce is one pipeline: only its crossings add up, and
+    without a crossing it counts as one step.
     """
     if scenario.collective == "all_reduce":
         step_count, crossing_count = 2 * (scenario.ranks - 1), 2 * domains
@@ -172,7 +175,7 @@ def _ring_latency_us(scenario: Scenario, system: System, fabric: Fabric | None, 
 
 
 def _ring_efficiency(limits: list[Limit], domains: int, pair: Pair | None) -> Efficiency:
-    """Returns the efficiency of PCIe if PCIe is the limit. Otherwise of the network, or of NVLink in one domain."""
+    """Returns the efficiency of the links that limit the ring: PCIe, the network, or NVLink."""
     limiting_link = min(limits, key=lambda limit: limit.busbw_gbps)
     if limiting_link.wire == "PCIe":
         return PCIE
@@ -183,7 +186,7 @@ def _ring_efficiency(limits: list[Limit], domains: int, pair: Pair | None) -> Ef
 
 
 def _tree_efficiency(fabric: Fabric | None, domains: int, pair: Pair | None) -> Efficiency:
-    """Returns the efficiency of PCIe or of a pair of GPUs in one domain, otherwise that of a tree."""
+    """Returns the efficiency of PCIe if PCIe joins the only domain, of a measured pair of GPUs, or of a tree."""
     if domains == 1 and fabric is not None and fabric.kind == "PCIe":
         return PCIE
     return pair.efficiency if pair else TREE_NET
@@ -220,6 +223,7 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
 
 
 def _tree_nic_limit(scenario: Scenario, system: System, domains: int) -> Limit:
+    """Makes the limit of the NICs for a tree of domains. `system` must have NICs."""
     assert system.nics is not None
     if domains == 2:
         reason = "between two nodes, a tree sends S bytes each way, where busbw counts 2 S (n-1)/n for n ranks"
@@ -228,7 +232,7 @@ def _tree_nic_limit(scenario: Scenario, system: System, domains: int) -> Limit:
 
 
 def _one_pass_traffic(scenario: Scenario) -> float:
-    """Traffic on links that carry the data of an all-reduce once in each direction."""
+    """Traffic (GB/s per GB/s of busbw) on links that carry the data of an all-reduce once in each direction."""
     return 1 / collectives()["all_reduce"].bus_factor_of(scenario.ranks)
 
 

@@ -14,7 +14,7 @@ SUFFIX = ".csv"
 HAS_VERDICTS = False
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""First characters of a formula. Some spreadsheets also accept the full-width forms, which are the last four."""
+"""First characters of a formula. The last four are the full-width forms of the others, for some spreadsheets."""
 _SKIPPED_STARTS = ("\t", "\r", "\n")
 """Characters that a spreadsheet may skip before a formula."""
 

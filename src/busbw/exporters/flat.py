@@ -75,7 +75,7 @@ class FlatRow(Struct, frozen=True):
     protocol: str | None = None
     channels: int | None = None
     together_time_us: float | None = None
-    """Time per operation next to a neighbor (--with)."""
+    """Time per operation while another operation, the neighbor, runs (--with)."""
     together_ratio_to_alone: float | None = None
     """`together_time_us` relative to `time_us`."""
     together_neighbor_time_us: float | None = None
@@ -129,7 +129,10 @@ def flat_rows(logs: Sequence[Log]) -> Iterator[FlatRow]:
 
 
 def column_blocks(logs: Sequence[Log]) -> Iterator[dict[str, list[Any]]]:
-    """Yields the columns of all measurements by name, in the order of COLUMNS, for some rows of a table at a time."""
+    """Yields blocks of measurements, each as columns by name in the order of COLUMNS.
+
+    A block has at most `_BLOCK_ROWS` rows of one table, so that a long log does not fill the memory.
+    """
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
             rows_of_table = iter(table.rows)
@@ -139,7 +142,7 @@ def column_blocks(logs: Sequence[Log]) -> Iterator[dict[str, list[Any]]]:
 
 
 class _GroupCache:
-    """Hosts and ranks of each group of a table. They are kept, because finding them searches all ranks of the job."""
+    """Keeps hosts and number of ranks of each group of a table, because finding them searches all ranks of the job."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

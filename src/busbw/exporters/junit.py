@@ -22,15 +22,16 @@ SUFFIX = ".xml"
 HAS_VERDICTS = True
 
 STATES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-"""Elements of a case that did not pass, by the attribute of a suite that counts the cases with this element."""
+"""Elements of a case that did not pass. The key is the attribute of a suite with the number of such cases."""
 _MAX_SUITE_BYTES_IN_MEMORY = 1 << 20
-"""Larger suites are in a temporary file until they are written."""
+"""Maximum size of a suite that is collected in memory. Larger suites are collected in a temporary file."""
 
 _NO_VERDICTS: tuple[tuple[str, int] | None, Iterable[JudgedConfiguration]] = (None, ())
 """Table and verdicts after the last table with verdicts."""
 _FAILED_GRADES: tuple[Grade, ...] = ("SLOW", "BROKEN")
 """Grades that fail their case."""
 _INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not allow, such as control characters."""
 
 
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
@@ -58,8 +59,8 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
 
 
 def _write_around(element: ElementTree.Element, content: IO[bytes], out: BinaryIO) -> None:
-    """Writes an element with the content of a file."""
-    element.text = "\n"  # separates the start tag from the end tag
+    """Writes the start tag of an element, then the content of a file, then the end tag."""
+    element.text = "\n"  # separates the two tags
     beginning, end = ElementTree.tostring(element, encoding="utf-8").rsplit(b"\n", 1)
     out.write(beginning + b"\n")
     content.seek(0)

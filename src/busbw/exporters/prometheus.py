@@ -32,7 +32,8 @@ _HELP_BY_METRIC = {
 _CONFIGURATION_LABELS = ("collective", "dtype", "redop", "root", "ranks", "group", "variant")
 """Labels of a configuration, which its measurements and its verdict share."""
 _LABELS = ("library", "hosts", *_CONFIGURATION_LABELS, "placement", "size_bytes")
-"""Fields of a flat row that are labels. Its fields `log` (label `run`) and `table` are labels too."""
+"""Fields of a flat row that are labels of the same name. In addition, its `log` is the label `run`, and its `table` the
+label `table`."""
 
 Labels = tuple[tuple[str, str], ...]
 """(Name, value) of each label of a sample."""

@@ -19,7 +19,7 @@ from busbw.sequences import map_sequence
 
 _REDACTED = "(redacted)"
 
-# Paths that begin with a slash, paths that contain at least two slashes, and paths of Windows.
+# Paths: "/data/run.log" and "~/run.log", then "data/runs/log" with two or more slashes, then "C:\data" of Windows.
 _PATH = re.compile(
     r"(?<![\w/.])(?:~[\w.-]*|\.{1,2})?/[^\s:;,'\"()\[\]]+|(?<![\w.-])[\w.-]+(?:/[\w.-]+){2,}/?"
     r"|\b[A-Za-z]:\\[^\s:;,'\"]+"
@@ -27,11 +27,14 @@ _PATH = re.compile(
 # Accounts and mail addresses, name@host. Anchored at the beginning of a word, because a search from each letter of a
 # long word takes quadratic time.
 _ACCOUNT = re.compile(r"(?<![\w.+-])[\w.+-]+(?:@[\w.+-]+)+")
-# IPv4 and IPv6.
+# IPv4 and IPv6: 10.0.0.1, fe80::1:2.
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])")
+# 0000:0f:00.0 on PCI.
 _BUS_ID = re.compile(r"\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?\b")
+# GPU-3fa85f64-5717-4562-b3fc-2c963f66afa6, or the same without "GPU-".
 _UUID = re.compile(r"(?:GPU-|MIG-)?\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
-# Process ids, also those after a host: NCCL begins its messages with host:pid. The host's name is already replaced.
+# Process ids: "pid 4711", "process 4711" and "host-1:4711". NCCL begins its messages with host:pid, and the name of the
+# host is already replaced.
 _PID = re.compile(r"(\bpid(?:\s+|=|:\s*)|\bprocess\s+|\bhost-\d+[:-])\d+", re.IGNORECASE)
 
 _VARIABLE_WITH_NAME = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR|JOB_NAME|MASTER")
@@ -40,13 +43,13 @@ _VARIABLE_WITH_NAME = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR
 _KEPT_VARIABLE = re.compile(r"(?:NCCL|RCCL|UCX|FI|CUDA|HSA|HIP|OMPI_MCA|MSCCL|BUSBW)_")
 """Environment variables that keep their name; their value is replaced. All other variables are removed."""
 
-# Programs of nccl-tests, such as all_reduce_perf.
+# Programs of nccl-tests, with or without their folder: all_reduce_perf, ./build/all_reduce_perf_mpi.
 _KNOWN_PROGRAM = re.compile(r"^(?:\S*/)?(\w+_perf(?:_mpi)?)$")
 _SAFE_ARGUMENT = re.compile(
     r"-{1,2}[a-z][a-z-]*(?:=?\d+[KMGT]?)?|\d+(?:\.\d+)?[KMGT]?|all|sum|prod|max|min|avg|mulsum|in|out|both"
     r"|u?int(?:8|32|64)|half|float|double|bfloat16|f8e4m3|f8e5m2|fp8_e4m3|fp8_e5m2|host|nccl|mpi",
 )
-"""Arguments of a command line that describe only the measurement."""
+"""Arguments of a command line that describe only the measurement, such as "-b", "-e1G", "--iters=20" and "float"."""
 
 _SETTING_WITH_NAME = re.compile(
     r"host|node_?name|user|path|dir|file|pid|address|kernel|uuid|serial|job|_id$", re.IGNORECASE
@@ -68,7 +71,7 @@ def redact_all(logs: Sequence[Log]) -> tuple[Log, ...]:
 def with_expectation_fields(redacted: Log, original: Log) -> Log:
     """Restores the fields that the expectation needs: the title may name the system, the environment the algorithm.
 
-    The returned log is for verdicts only; no output shows these fields. Each of its tables is made when it is read.
+    The returned log is for verdicts only, and no output may show these fields. A table is made when it is read.
     """
 
     def make_table(index: int) -> Table:
@@ -117,7 +120,8 @@ class _Replacements:
     def _add_variables(self, environment: Mapping[str, str]) -> None:
         """Adds the values of variables that name users or hosts. Numbers and single characters are no names."""
         for variable, value in environment.items():
-            if _VARIABLE_WITH_NAME.search(variable.upper()) and len(value) > 1 and not value.isdigit():
+            is_name = len(value) > 1 and not value.isdigit()
+            if is_name and _VARIABLE_WITH_NAME.search(variable.upper()):
                 self._replacement_by_name.setdefault(value, self.replace_name("name", value))
 
     def replace_name(self, kind: str, name: str) -> str:
@@ -126,7 +130,7 @@ class _Replacements:
         return replacements_of_kind.setdefault(name, f"{kind}-{len(replacements_of_kind) + 1}")
 
     def replace_number(self, kind: str, name: int) -> int:
-        """Returns the number that replaces a number of this kind, such as a process id."""
+        """Returns the number that replaces a number of this kind: the first process id becomes 1, the second 2."""
         return int(self.replace_name(kind, str(name)).rpartition("-")[2])
 
     def replace_in_text(self, text: str) -> str:
@@ -174,8 +178,8 @@ def _redact_table(table: Table, replacements: _Replacements) -> Table:
         title=_REDACTED if table.title else None,
         program=_redact_program(table.program),
         command=_redact_command(table.command),
-        library=_replace_unless_none(table.library, replacements.replace_in_text),
-        program_version=_replace_unless_none(table.program_version, replacements.replace_in_text),
+        library=_replace_if_stated(table.library, replacements.replace_in_text),
+        program_version=_replace_if_stated(table.program_version, replacements.replace_in_text),
         rank_list=tuple(_redact_rank(rank, replacements) for rank in table.rank_list),
         settings={
             replacements.replace_in_text(key): _redact_setting(key, value, replacements)
@@ -187,12 +191,12 @@ def _redact_table(table: Table, replacements: _Replacements) -> Table:
             if _KEPT_VARIABLE.match(key)
         },
         rows=map_sequence(lambda row: _redact_row(row, replacements), table.rows),
-        end_reason=_replace_unless_none(table.end_reason, replacements.replace_in_text),
+        end_reason=_replace_if_stated(table.end_reason, replacements.replace_in_text),
         warnings=tuple(map(replacements.replace_in_text, table.warnings)),
     )
 
 
-def _replace_unless_none(text: str | None, replace_text: Callable[[str], str]) -> str | None:
+def _replace_if_stated(text: str | None, replace_text: Callable[[str], str]) -> str | None:
     return None if text is None else replace_text(text)
 
 
@@ -228,10 +232,10 @@ def _redact_setting(key: str, value: str, replacements: _Replacements) -> str:
 def _redact_rank(rank: Rank, replacements: _Replacements) -> Rank:
     return replace(
         rank,
-        host=_replace_unless_none(rank.host, lambda host: replacements.replace_name("host", host)),
+        host=_replace_if_stated(rank.host, lambda host: replacements.replace_name("host", host)),
         pid=None if rank.pid is None else replacements.replace_number("pid", rank.pid),
         bus_id=_redact_bus_id(rank.bus_id, replacements),
-        device_name=_replace_unless_none(rank.device_name, replacements.replace_in_text),
+        device_name=_replace_if_stated(rank.device_name, replacements.replace_in_text),
     )
 
 
@@ -248,7 +252,7 @@ def _redact_row(row: Row, replacements: _Replacements) -> Row:
         return row
     return replace(
         row,
-        variant=_replace_unless_none(row.variant, replacements.replace_in_text),
+        variant=_replace_if_stated(row.variant, replacements.replace_in_text),
         figures={placement: _redact_figure(figure, replacements) for placement, figure in row.figures.items()},
     )
 

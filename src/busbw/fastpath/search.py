@@ -1,7 +1,7 @@
 """Search for the best method config of each size. Pure functions from times to configs; tuning.py measures the times.
 
-A method config is a method of the fast path with the blocks, and the threads per block, of its kernel. It is smaller
-than another one if it has fewer blocks, or as many blocks and fewer threads.
+A method config is a method of the fast path with the blocks, and the threads per block, of its kernel. The smaller of
+two configs has fewer blocks, or equally many blocks and fewer threads.
 
 The search has three stages, all measured in CUDA graphs:
 
@@ -31,7 +31,7 @@ SIZES = tuple(2**power for power in range(10, 27))
 SIZES_IN_WINDOWS = tuple(2**power for power in range(10, 28))
 """1 KiB to 128 MiB: `direct` uses no slots, so large sizes are limited only by the links."""
 COARSE_GRID = ((16, 256), (64, 256), (128, 256))
-"""Blocks and threads per block that are tried at every size. The fast path starts fewer blocks for small sizes."""
+"""Maximum blocks and threads per block that are tried at every size. For small sizes the kernel starts fewer blocks."""
 MAX_TRIED_BLOCKS = 128
 """A table may have more blocks, but kernels of three communicators must fit on a GPU at the same time.
 
@@ -51,7 +51,7 @@ TIE_TOLERANCE = 0.01
 MAX_ONE_BY_ONE_RATIO = 1.02
 """Maximum ratio of the fast path's time to NCCL's time, if both are launched one by one.
 
-It is above 1, because the time of a single measurement varies.
+The ratio is above 1, because the time of a single measurement varies.
 """
 
 Times = Mapping[int, Mapping[Placement, float]]
@@ -100,8 +100,8 @@ def find_best_config(measured: Mapping[MethodConfig, Times], size: int) -> Metho
 
 def fits_side_by_side(config: MethodConfig, ranks: int) -> bool:
     """True if a kernel with this config fits on a GPU together with kernels of two other communicators."""
-    takes_half_the_registers = config.method == EXCHANGE and ranks <= 4
-    max_threads = HALF_SM_THREADS * (2 if takes_half_the_registers else 1)
+    needs_few_registers = config.method == EXCHANGE and ranks <= 4
+    max_threads = 2 * HALF_SM_THREADS if needs_few_registers else HALF_SM_THREADS
     return config.blocks <= MAX_TRIED_BLOCKS and config.threads <= max_threads
 
 
@@ -125,7 +125,7 @@ def neighbors(config: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -
 def next_round(
     measured_in_stage_1: Mapping[MethodConfig, Times], sizes: Sequence[int], round_number: int, ranks: int
 ) -> dict[int, MethodConfig]:
-    """Returns the config to measure at each size in one round of stage 2. Leaves out sizes without such a config.
+    """Returns the config to measure at each size in one round of stage 2. Sizes without such a config are missing.
 
     Args:
         measured_in_stage_1: Times of all configs of stage 1. Times of earlier rounds would change the list of untried

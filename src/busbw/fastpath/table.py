@@ -47,7 +47,7 @@ _EXAMPLE_LINE = "all_reduce ranks=4 up_to=64K exchange blocks=8 threads=512"
 
 @dataclass(frozen=True)
 class TableRange:
-    """One line: the method for sizes above the previous line's limit and up to its own."""
+    """One line: the method for sizes above the limit of the previous line, up to `up_to_bytes`."""
 
     collective: str
     min_ranks: int
@@ -101,7 +101,7 @@ def parse(table: str, source: str) -> list[TableRange]:
 
 
 def _record_range_end(range_ends: dict[tuple[str, int, bool], int], line: TableRange) -> None:
-    """Records where a range ends, in bytes, by collective, number of ranks and windows. The next range begins there.
+    """Records the end of a range in bytes, at which the next range begins, by collective, number of ranks and windows.
 
     Raises:
         UsageError: The range ends before it begins.
@@ -173,7 +173,7 @@ def _parse_threads(text: str) -> int:
 
 
 def _parse_ranks(text: str) -> tuple[int, int]:
-    """Returns the smallest and the largest number of ranks of "4" or "2-8"."""
+    """Returns the smallest and the largest number of ranks: (4, 4) for "4", (2, 8) for "2-8"."""
     first, dash, last = text.partition("-")
     min_ranks = _parse_number("ranks", first, 2, MAX_RANKS)
     max_ranks = _parse_number("ranks", last if dash else first, 2, MAX_RANKS)
@@ -183,7 +183,7 @@ def _parse_ranks(text: str) -> tuple[int, int]:
 
 
 def is_method_config(text: str) -> bool:
-    """True if the text is a valid value of `METHOD_VARIABLE`."""
+    """True if the text is a valid value of `METHOD_VARIABLE`, such as "exchange,32,512" or "nccl"."""
     method, *numbers = text.split(",")
     if method == NCCL:
         return not numbers

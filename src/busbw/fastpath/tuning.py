@@ -86,7 +86,7 @@ class TableTuner:
     on_progress: Callable[[str], None] = lambda _text: None
     check_interrupt: Callable[[], None] = lambda: None
     reused_blocks: int = 0
-    """Number of blocks with a record of an earlier start."""
+    """Number of blocks that were not measured again, because an earlier start had recorded them."""
     skipped: list[str] = field(default_factory=list)
     """One sentence for each block that could not be measured."""
 
@@ -157,7 +157,8 @@ class TableTuner:
         try:
             return self._block_times(collective, "nccl-1", None)
         except BlockEndedError as error:
-            if not self.target.in_windows or error.exit_code != ExitCode.ENVIRONMENT:
+            are_windows_missing = self.target.in_windows and error.exit_code == ExitCode.ENVIRONMENT
+            if not are_windows_missing:
                 raise
             reason = "NCCL cannot run with -R 2, which needs NCCL 2.27 and GPUs that can access each other's memory"
             raise self._no_windows_error(f"{reason}: {error.problem}") from error
@@ -190,9 +191,10 @@ class TableTuner:
             self.skipped.append(f"{collective}{where} {block} was skipped: {error.problem}")
             return
         except NotAcceleratedError as error:
-            if not (isinstance(setting, MethodConfig) and setting.method == DIRECT):
+            is_direct = isinstance(setting, MethodConfig) and setting.method == DIRECT
+            if not is_direct:
                 raise
-            # Only `direct` uses windows. If it cannot run, all other measurements of this target are useless.
+            # Only `direct` uses windows. If `direct` cannot run, all measurements of this target are useless.
             raise self._no_windows_error(
                 f"the fast path did not use them; see {self.folder / collective}-{block}.log for the reason"
             ) from error
@@ -234,8 +236,10 @@ class TableTuner:
     def _has_complete_record(self, label: str, table: str | None) -> bool:
         """True if an earlier start has measured this block to its end, with the same table if the block has one."""
         table_file = self.folder / f"{label}.table"
-        if table is not None and not (table_file.is_file() and table_file.read_bytes() == table.encode()):
-            return False
+        if table is not None:
+            has_same_table = table_file.is_file() and table_file.read_bytes() == table.encode()
+            if not has_same_table:
+                return False
         try:
             end = records.read(self.folder / f"{label}.jsonl").end
         except records.RecordsError:
@@ -245,8 +249,8 @@ class TableTuner:
     def _times_by_size(self, collective: str, label: str, figures: Block, *, checked: bool) -> Times:
         """Returns the times by requested size. Raises WrongDataError if `checked` and the block found wrong data.
 
-        A time is the device time, or the median of the samples if the record has no device time. The engine rounds
-        sizes down for collectives with one part per rank, so the next larger requested size is used.
+        A time is the device time, or the median of the samples if the record has no device time. For collectives with
+        equal parts per rank, the engine rounds a requested size down. So the requested size is the next larger one.
         """
         times: dict[int, dict[Placement, float]] = {}
         for point, figure in figures.items():

@@ -6,8 +6,8 @@ compared with the largest separations of the same values in random orders. The c
 `false_alarms` of the orders has a separation as large. This limits the rate of false alarms for every distribution of
 the noise. The limit holds for the search over all cuts, because each order is searched in the same way.
 
-The test runs on two scores of the values, each time with half of `false_alarms`. Ranks are robust against single
-outliers; logarithms show a large change after few runs.
+The test runs on two scores of the values, each time with half of `false_alarms`. Ranks, the positions in the sorted
+values, are robust against single outliers. Logarithms show a large change after few runs.
 
 Limitation: the test assumes independent runs. A slow drift or a machine that is busy every morning is reported as a
 change. docs/guides/run-store.md has more.
@@ -36,7 +36,7 @@ SMALLEST_SHIFT = 0.02
 """Smallest reported relative change of the level."""
 
 _TEST_COUNT = 2
-"""Number of tests that share `false_alarms`: on ranks and on logarithms."""
+"""Number of tests that share `false_alarms`: on ranks (positions in the sorted values) and on logarithms."""
 
 _OUTLIER_LIMIT = 5
 """Standard deviations from the median beyond which logarithms are clipped."""
@@ -44,13 +44,14 @@ _OUTLIER_LIMIT = 5
 _MIN_ORDERS = 2000
 """Minimum number of orders in a test: the observed order and random orders."""
 _MIN_PERMITTED_ORDERS = 10
-"""A test has so many orders that at least this many may have a separation as large as the observed one.
+"""Minimum number of orders that may have a separation as large as the observed one in a significant test.
 
-If fewer were permitted, the choice of the random orders would decide a test near the limit."""
+The number of orders follows: at 0.1 % false alarms, 10 permitted orders need 10,000 orders. With fewer permitted
+orders, the choice of the random orders would decide a test near the limit."""
 _MAX_CHUNK_VALUES = 2_000_000
 """Maximum number of values shuffled at once, to limit memory to some tens of megabytes."""
 _MAX_CHUNK_ORDERS = 200
-"""Maximum number of orders shuffled at once. It is small, so that a test of an insignificant cut ends early."""
+"""Maximum number of orders shuffled at once. A small number lets the test of an insignificant cut end early."""
 
 
 class LevelChange(NamedTuple):
@@ -75,7 +76,7 @@ def change_points(
     false_alarms: float = FALSE_ALARMS,
     smallest_shift: float = SMALLEST_SHIFT,
 ) -> list[LevelChange]:
-    """Returns the changes of level in a series, in order.
+    """Returns the changes of level in a series, the earliest first.
 
     The series is cut at the largest separation if that is significant, and both parts are tested in the same way. Each
     cut is then located again between its neighbors, and cuts with a small change of the median are dropped. The random
@@ -112,20 +113,19 @@ def min_runs(false_alarms: float) -> int:
 
 
 def _drop_small_shifts(series: NDArray[np.float64], bounds: list[int], smallest_shift: float) -> list[LevelChange]:
-    """Returns the changes between the levels. Drops the cut with the smallest change until all are large enough.
+    """Returns the changes between the levels. Drops the cut with the smallest change until all others are large enough.
 
     Args:
         series: The values.
-        bounds: 0, the cuts in order, and the number of values. Dropped cuts are removed from it.
+        bounds: 0, the cuts in order, and the number of values. Dropped cuts are removed from the list.
         smallest_shift: Smallest reported relative change.
     """
     import numpy as np
 
     while True:
         levels = [float(np.median(series[low:high])) for low, high in pairwise(bounds)]
-        changes = [
-            LevelChange(cut, before, after) for cut, (before, after) in zip(bounds[1:-1], pairwise(levels), strict=True)
-        ]
+        cuts = bounds[1:-1]
+        changes = [LevelChange(cut, before, after) for cut, (before, after) in zip(cuts, pairwise(levels), strict=True)]
         smallest = min(changes, key=lambda change: abs(change.shift), default=None)
         if smallest is None or abs(smallest.shift) >= smallest_shift:
             return changes
@@ -133,7 +133,7 @@ def _drop_small_shifts(series: NDArray[np.float64], bounds: list[int], smallest_
 
 
 def _find_cuts(series: NDArray[np.float64], low: int, high: int, false_alarms: float) -> Iterator[int]:
-    """Yields the significant cuts of `series[low:high]`, in any order."""
+    """Yields the significant cuts of `series[low:high]`, unsorted."""
     import numpy as np
 
     if high - low < 2 * MIN_RUNS:
@@ -184,8 +184,8 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the centered logarithms of the values, clipped at `_OUTLIER_LIMIT` deviations. Their sum is zero.
 
-    The deviation is estimated by the median absolute deviation, which outliers do not affect. That is zero if more than
-    half of the values are equal. Then it is the standard deviation.
+    The median absolute deviation estimates the deviation, because outliers do not affect it. If more than half of the
+    values are equal, it is zero, and the standard deviation is used instead.
     """
     import numpy as np
 
@@ -202,8 +202,8 @@ def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _separations(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the separation of each possible cut: the sum of the scores before the cut, relative to its usual size.
 
-    The usual size is the standard deviation that this sum has in random orders, apart from a factor that is equal for
-    all cuts. The sum of all scores must be zero.
+    The usual size is the standard deviation of this sum in random orders, apart from a factor that is equal for all
+    cuts. The sum of all scores must be zero.
     """
     import numpy as np
 

@@ -9,7 +9,7 @@ from busbw.history.trends import Trend
 from busbw.terminal.charts import Chart
 
 MAX_WIDTH, HEIGHT = 120, 14
-"""Maximum columns and the lines of the plot."""
+"""Maximum number of columns, and number of lines, of the plot."""
 _MARKERS = {"latency": "dot", "middle": "x", "plateau": "o"}
 _TICK_COUNT = 5
 _COLUMNS_PER_MARK = 2
@@ -48,7 +48,7 @@ def _time_labels(times_s: Sequence[float]) -> list[str]:
 
 
 def _marks(scores: Sequence[float | None], runs_per_mark: int) -> Iterator[tuple[float, float]]:
-    """Yields the position and the percentage of each mark. Groups without a score have none."""
+    """Yields the position and the percentage of each mark. Runs without a score have no mark."""
     for first in range(0, len(scores), runs_per_mark):
         known = [score for score in scores[first : first + runs_per_mark] if score is not None]
         if known:

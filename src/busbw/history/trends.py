@@ -20,7 +20,7 @@ from busbw.statistics.bands import BANDS, BandName, band_of, find_plateau_start
 from busbw.store import Filter, MeasuredSeries, list_measured
 
 MIN_SIZE_SHARE = 0.5
-"""Minimum fraction of the runs that must have a size. Rarer sizes have no usual time and do not count in the scores."""
+"""Minimum fraction of the runs that must have a size. Rarer sizes have no usual time and no effect on the scores."""
 
 
 class TrendKey(NamedTuple):
@@ -93,7 +93,7 @@ def trends(
     Args:
         connection: Connection to the index of the run store.
         wanted: Filter for the runs.
-        any_host: Combine runs on different hosts if the number of hosts is equal.
+        any_host: True to combine runs on different hosts if the number of hosts is equal.
         false_alarms: Maximum probability that a change is reported for a trend that did not change. Each band gets an
             equal part.
     """
@@ -157,6 +157,6 @@ def _make_band_trend(
 
 
 def _score(run: MeasuredSeries, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:
-    """Returns the median over these sizes of the usual time divided by the run's time. None if the run has no size."""
+    """Returns the median of (usual time / time of the run) over these sizes. None if the run has none of the sizes."""
     ratios = [usual_us[size] / run.times_us[size] for size in sizes if size in run.times_us]
     return median(ratios) if ratios else None

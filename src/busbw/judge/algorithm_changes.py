@@ -28,7 +28,7 @@ def explain_by_algorithms(
 
 
 def _explain(feature: CurveFeature, previous: SeriesPoint | None, point: SeriesPoint | None) -> CurveFeature:
-    """Explains a feature by the algorithms at its size and at the previous size. Unchanged if one is unknown."""
+    """Explains a feature by the algorithms at its size and at the previous size. Unchanged if either is unknown."""
     if previous is None or point is None or not previous.algorithm or not point.algorithm:
         return feature
     if previous.algorithm != point.algorithm:

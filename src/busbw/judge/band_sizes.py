@@ -28,7 +28,7 @@ class BandSizes(NamedTuple):
     slow: Sequence[int]
     """Sizes at which every placement is slower than its range."""
     undecided: Sequence[int]
-    """Sizes with an undecided figure, at which each figure is undecided or slower."""
+    """Sizes at which each figure is undecided or slower, and at least one is undecided."""
     unclear: Sequence[int]
     """Sizes with a figure that may be inside its range or slower."""
     noisy: Sequence[int]
@@ -109,7 +109,7 @@ def _count_drops(times_us: Sequence[float]) -> int:
 
 
 def _slow_in_one_placement(figures: Sequence[JudgedFigure], outcomes_by_size: Mapping[int, set[Outcome]]) -> list[int]:
-    """Returns the value of `BandSizes.slow_in_one_placement`."""
+    """Returns the sizes of `BandSizes.slow_in_one_placement`, for the placement that has most of them."""
     if not outcomes_by_size:  # the usual case
         return []
     sizes_by_placement: dict[Placement, list[int]] = {figure.placement: [] for figure in figures}

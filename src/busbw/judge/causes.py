@@ -16,7 +16,7 @@ from busbw.units import number_text
 _MAX_PLATEAU_DIFFERENCE = 0.08
 """Maximum relative difference of two plateaus that count as equal."""
 _MAX_PCIE_DIFFERENCE = 2 * _MAX_PLATEAU_DIFFERENCE
-"""The same for the values of `_PCIE_BUSBW_GBPS`, which are coarse."""
+"""Maximum relative difference from a value of `_PCIE_BUSBW_GBPS` that counts as equal. These values are coarse."""
 
 _MAX_SIMILAR_RATIO = 1.6
 """Values of several sizes count as equal if the largest is at most this many times the smallest."""
@@ -163,7 +163,7 @@ def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_
 
 
 def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Cause]:
-    """Compares the maximum busbw with that of slower routes, of fewer NICs and of PCIe."""
+    """Compares the maximum busbw with the plateaus of slower routes, of fewer NICs and of PCIe."""
     best, slowdown = expectation.best, _max_slowdown(verdict)
     measured_gbps = max((figure.busbw_gbps or 0.0 for figure in verdict.judged), default=0.0)
     if not measured_gbps or best is None:
@@ -200,7 +200,7 @@ def _are_equal_plateaus(measured_gbps: float, plateau_gbps: float) -> bool:
 
 
 def _slower_routes(expectation: Expectation, best: Route, measured_gbps: float) -> Iterator[tuple[str, str]]:
-    """Yields each slower route with a plateau as measured, and how to confirm it."""
+    """Yields each slower route with the measured plateau, and the step that would confirm the route."""
     for route in expectation.routes:
         if route is not best and _are_equal_plateaus(measured_gbps, route.plateau_gbps):
             best_text = f"{best.name} would reach {number_text(best.plateau_gbps)}"
@@ -211,7 +211,10 @@ def _slower_routes(expectation: Expectation, best: Route, measured_gbps: float) 
 
 
 def _fewer_nics(expectation: Expectation, best: Route, measured_gbps: float) -> Iterator[tuple[str, str]]:
-    """Yields each number of NICs with a plateau as measured, if NICs limit the busbw, and how to confirm it."""
+    """Yields each number of NICs with the measured plateau, and the step that would confirm it.
+
+    Yields nothing if NICs are not the expected limit.
+    """
     nics = expectation.system.nics
     if expectation.nodes == 1 or nics is None or best.binding_limit.wire != "NIC":
         return
@@ -225,7 +228,10 @@ def _fewer_nics(expectation: Expectation, best: Route, measured_gbps: float) -> 
 
 
 def _pcie_instead_of_nvlink(expectation: Expectation, best: Route, measured_gbps: float) -> Iterator[tuple[str, str]]:
-    """Yields each PCIe generation with a plateau as measured, if NVLink should limit, and how to confirm it."""
+    """Yields each PCIe generation with the measured plateau, and the step that would confirm it.
+
+    Yields nothing if NVLink is not the expected limit.
+    """
     if expectation.nodes > 1 or best.binding_limit.wire != "NVLink":
         return
     for name, pcie_gbps in _PCIE_BUSBW_GBPS.items():

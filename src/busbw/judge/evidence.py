@@ -62,9 +62,11 @@ def collect_evidence(
 
 def _wrong_data_reason(series: Series) -> Reason | None:
     """Returns the reason for BROKEN: wrong data in rows, or in the footer of the table. None without wrong data."""
-    if series.wrong:
-        more = f" and {series.wrong_count - _MAX_NAMED_FIGURES} more" if series.wrong_count > _MAX_NAMED_FIGURES else ""
-        text = f"wrong data: {'; '.join(series.wrong[:_MAX_NAMED_FIGURES])}{more}"
+    if series.wrong_count:
+        named_figures = series.wrong_clauses[:_MAX_NAMED_FIGURES]
+        unnamed_count = series.wrong_count - len(named_figures)
+        more = f" and {unnamed_count} more" if unnamed_count else ""
+        text = f"wrong data: {'; '.join(named_figures)}{more}"
         return Reason("wrong_data", text, _BROKEN_REMEDY)
     if not series.table.claimed_out_of_bounds:
         return None
@@ -115,11 +117,11 @@ def _find_obstacle(
             f"{series.table.rank_zero_processes} processes report rank 0, so rows of several runs may be mixed",
             "judge the log of each run alone, or start all ranks in one job (build with MPI=1)",
         )
-    if series.contradictions:
+    if series.contradiction_count:
         more = f" (and {series.contradiction_count - 1} more)" if series.contradiction_count > 1 else ""
         return Reason(
             "contradiction",
-            f"the figures contradict each other: {series.contradictions[0]}{more}",
+            f"the figures contradict each other: {series.contradiction_clauses[0]}{more}",
             "check the units of time and bandwidth and the number of ranks in the log",
         )
     if not series.points and series.is_call:
@@ -162,7 +164,7 @@ def _sharp_remedy(expectation: Expectation) -> str:
 
 
 def _impossible_busbw_text(bands: tuple[BandVerdict, ...], expectation: Expectation) -> str | None:
-    """Returns a sentence if the busbw exceeds the highest limit of all routes. None if it is credible."""
+    """Returns a sentence if the busbw exceeds the highest limit of all routes. None if the busbw is credible."""
     if not expectation.routes:
         return None
     max_limit_gbps = max(route.limit_gbps for route in expectation.routes)

@@ -2,8 +2,8 @@
 
 1. `_compare_with_range` compares each figure with its range: inside, slower, faster, unclear or undecided.
 2. `BandSizes` (band_sizes.py) sorts the sizes of a band by these outcomes.
-3. `_decide_band_grade` makes the grade of a band. Of several sizes, two neighbors must be slow for SLOW. The only size
-   of a band must be far beyond its range. GOOD requires figures that a narrow range would accept too (`BAD_FACTOR`).
+3. `_decide_band_grade` makes the grade of a band. A band of several sizes is SLOW if two neighboring sizes are slow.
+   A band of one size is SLOW if this size is far beyond its range. An undecided size makes a band UNSURE.
 4. `decide` makes the grade of the configuration from its bands and all other evidence.
 """
 
@@ -31,12 +31,14 @@ from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, names_text, size_text
 
 _MAX_DISTURBANCE_FACTOR = 1.2
-"""Factor beyond the range up to which a single disturbance can explain a slow size.
+"""Maximum ratio of a time to the slow end of its range at which a disturbance of the run remains likely.
 
-Beyond it the only size of a band is SLOW. A lone slow size of several is UNSURE if both placements were measured."""
+Above this ratio, the only size of a band is SLOW. A lone slow size among several is UNSURE if both of its placements
+are above this ratio."""
 _MIN_BUMP_FACTOR = 1.5
-"""Factor from which middle sizes are slower, compared with typical times, than small and large sizes explain. It is at
-most 1.37 in the published sweeps with all three bands."""
+"""Minimum ratio for a bump: slow-down of a middle size over the largest slow-down of all small and large sizes.
+
+A slow-down is measured over typical time. The published sweeps with all three bands have ratios up to 1.37."""
 _MAX_NAMED_SIZES = 3
 """Maximum number of sizes that a reason names."""
 
@@ -97,12 +99,12 @@ def _band_reasons(bands: Sequence[BandVerdict]) -> list[Reason]:
 
 
 def _in_range_text(bands: Sequence[BandVerdict]) -> str:
-    """Says that all bands are in their ranges and how far the slowest one is below typical, if its range is wide."""
+    """Says that all bands are in their ranges. Adds the distance of the slowest figure in a wide range from typical."""
     text = "every band within its range or better"
-    slow_bands = [band for band in bands if band.worst.is_in_slow_part]
-    if not slow_bands:
+    bands_to_describe = [band for band in bands if band.worst.is_in_slow_part]
+    if not bands_to_describe:
         return text
-    slowest = max(slow_bands, key=lambda band: band.worst.ratio)
+    slowest = max(bands_to_describe, key=lambda band: band.worst.ratio)
     return f"{text}, at worst {slowest.worst.distance_text(as_time=slowest.band == 'latency')} ({slowest.band})"
 
 
@@ -122,9 +124,9 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
 
 
 def _grade_call(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
-    """Returns the verdict on a call of comm_ops. It counts as latency, because its time depends on no bandwidth.
+    """Returns the verdict on a call of comm_ops, as latency band: its time depends on no bandwidth.
 
-    A call has one point in records of busbw. If it has several, the worst one decides.
+    A call has one point in records of busbw. If a log has several points of a call, the worst point decides.
     """
     figures = [
         _compare_with_range(point, limits)
@@ -180,7 +182,7 @@ def _find_outcome(point: SeriesPoint, limits: SizeLimits) -> Outcome:
     range_us = limits.range_us
     low_us, high_us = point.interval_us or (point.time_us, point.time_us)
     if low_us > range_us.high:
-        # A spread of the iterations that exceeds the excess time indicates a busy machine.
+        # If the time is inside its range without the spread of the iterations, the machine was probably busy.
         time_without_spread_us = point.time_us / (1 + (point.spread or 0.0))
         return "slower" if time_without_spread_us > range_us.high else "unclear"
     if high_us < range_us.low:
@@ -267,7 +269,8 @@ def _decide_slow_band(sizes: BandSizes, worst_figure: JudgedFigure) -> tuple[Gra
     Returns None for any other band.
     """
     is_single_size = len(sizes.all) == 1
-    if len(sizes.noisy) == len(sizes.all) and not is_single_size:
+    are_all_noisy = len(sizes.noisy) == len(sizes.all)
+    if are_all_noisy and not is_single_size:
         noise_text = "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
         return _doubt_slow_placement(sizes) or ("UNSURE", noise_text)
     is_slow_single_size = is_single_size and bool(sizes.slow)
@@ -280,9 +283,10 @@ def _decide_slow_band(sizes: BandSizes, worst_figure: JudgedFigure) -> tuple[Gra
 
 
 def _doubt_slow_placement(sizes: BandSizes) -> tuple[Grade, str] | None:
-    """Returns UNSURE if only one placement is slower than the range at the majority of the sizes. None otherwise."""
+    """Returns UNSURE if most sizes, two of them adjacent, are slow in one placement. None otherwise."""
     slow_sizes = sizes.slow_in_one_placement
-    if 2 * len(slow_sizes) <= len(sizes.all) or not _has_adjacent(sizes.all, slow_sizes):
+    is_majority = len(slow_sizes) > len(sizes.all) / 2
+    if not (is_majority and _has_adjacent(sizes.all, slow_sizes)):
         return None
     return (
         "UNSURE",
@@ -294,33 +298,34 @@ def _doubt_slow_placement(sizes: BandSizes) -> tuple[Grade, str] | None:
 
 def _doubt_noisy_band(sizes: BandSizes) -> tuple[Grade, str] | None:
     """Returns UNSURE for a band with figures that vary too much. None if they do not."""
-    if 2 * len(sizes.unsteady) > len(sizes.all):
+    size_count = len(sizes.all)
+    if len(sizes.unsteady) > size_count / 2:
         return (
             "UNSURE",
             f"single passes are beyond the range, at {MIN_UNSTEADY_FACTOR:g} times the median or more, at "
             f"{count_text(len(sizes.unsteady), 'size')}: compare the passes (busbw show)",
         )
-    if 2 * len(sizes.unclear) >= len(sizes.all):
+    if len(sizes.unclear) >= size_count / 2:
         return (
             "UNSURE",
             f"too noisy at {count_text(len(sizes.unclear), 'size')}: measure longer (-n 200, --target-ci 2%)",
         )
-    if 2 * len(sizes.noisy) > len(sizes.all):
+    if len(sizes.noisy) > size_count / 2:
         return (
             "UNSURE",
             f"the placements of {count_text(len(sizes.noisy), 'size')} disagree: measure longer on a quiet machine",
         )
-    if len(sizes.slow) > 1 or 3 * len(sizes.slow) > len(sizes.all):
+    if len(sizes.slow) > 1 or len(sizes.slow) > size_count / 3:
         return (
             "UNSURE",
-            f"{len(sizes.slow)} of {count_text(len(sizes.all), 'size')} slower than the range, none adjacent "
+            f"{len(sizes.slow)} of {count_text(size_count, 'size')} slower than the range, none adjacent "
             f"({_sizes_text(sizes.slow)}): measure again and longer (-n 200)",
         )
     return None
 
 
 def _decide_lone_sizes(sizes: BandSizes, figures: Sequence[JudgedFigure], undecided_remedy: str) -> tuple[Grade, str]:
-    """Decides a band without adjacent slow sizes: single sizes may be slow or undecided."""
+    """Decides the bands that `_decide_slow_band` and `_doubt_noisy_band` leave open. At most one size is slow."""
     if sizes.undecided:
         max_ratio = max(figure.ratio for figure in figures if figure.size_bytes in sizes.undecided)
         return (
@@ -346,15 +351,15 @@ def _figures_at(size_bytes: int, figures: Sequence[JudgedFigure]) -> list[Judged
 
 
 def _has_adjacent(sizes: Sequence[int], selected: Sequence[int]) -> bool:
-    """True if two neighbors of these sizes are selected."""
+    """True if two consecutive entries of `sizes` are selected."""
     return any(smaller in selected and larger in selected for smaller, larger in itertools.pairwise(sizes))
 
 
 def _is_disturbance(figures: Sequence[JudgedFigure]) -> bool:
     """True if one disturbance during the measurement can explain the slow figures of one size.
 
-    A disturbance does not multiply the times of all placements by `BAD_FACTOR`. It may slow two placements only a
-    little, because they are measured one after the other.
+    A disturbance does not multiply the times of all placements by `BAD_FACTOR`. Placements are measured one after the
+    other, so a disturbance slows at least one of two placements only a little.
     """
     if min(figure.ratio for figure in figures) >= BAD_FACTOR:
         return False

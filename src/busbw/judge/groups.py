@@ -29,7 +29,7 @@ distribution (Leys et al., J. Exp. Soc. Psychol. 49, 2013)."""
 _UNUSABLE_FIGURES: frozenset[ReasonKind] = frozenset(
     {"wrong_data", "one_rank", "mixed_runs", "contradiction", "no_times"}
 )
-"""Reasons of own verdicts with which the figures of a group must not be compared."""
+"""Kinds of reasons in an own verdict that forbid a comparison of the group's figures."""
 _REMEDY = "check the hosts of this group and their links, and measure it alone"
 
 
@@ -104,6 +104,7 @@ def _equality_key(series: Series) -> tuple[object, ...]:
 
 
 def _make_peer_yardstick(equals: Sequence[Series]) -> Yardstick:
+    """Makes the yardstick of equal groups: their median at each size that enough of the groups have."""
     points_by_case: dict[tuple[int, Placement], list[SeriesPoint]] = {}
     for series in equals:
         for point in series.points:

@@ -56,7 +56,7 @@ def judge_configurations(
     selection: ReferenceSelection | None = None,
     needs_curve: Callable[[Verdict], bool] = lambda _verdict: True,
 ) -> Iterator[JudgedConfiguration]:
-    """Judges each configuration of a log of any length, with the arguments of `iterate_verdicts`. Yields results."""
+    """Yields each configuration of a log of any length with its verdict. Arguments: as of `iterate_verdicts`."""
     for number, table, series, context, verdict in iterate_verdicts(
         log, system=system, nics=nics, sharp=sharp, selection=selection, needs_curve=needs_curve
     ):

@@ -31,7 +31,7 @@ class _Candidate(NamedTuple):
 def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReference | None:
     """Returns the most similar sweep of the selected reference, or of all shipped references if none is selected.
 
-    None if no sweep has the run's collective. Of the shipped references, only measured sweeps count.
+    None if no sweep has the run's collective. Of the shipped references, only measured sweeps are searched.
     """
     is_selected = selection.reference is not None
     searched = {selection.name: selection.reference} if selection.reference is not None else references()
@@ -67,7 +67,10 @@ def has_figures_of(run: Series, reference: NearestReference) -> bool:
 
 
 def _rounds_to(value: float, printed: float) -> bool:
-    """True if the value rounds to the printed one. The shortest text of `printed` has all printed decimals."""
+    """True if the value rounds to the printed one: 1.234 rounds to 1.23 and to 1.2, but not to 1.24.
+
+    A trailing zero of the printed text is unknown here, so 1.234 also rounds to 1.20.
+    """
     _, _, decimals = f"{printed:.12g}".partition(".")
     half_digit = 0.5 * 10.0 ** -len(decimals)
     float_error = 1e-9 * abs(printed)
@@ -81,7 +84,7 @@ def _make_candidate(run: Series, run_facts: RunFacts, name: str, reference: Refe
 
 
 def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
-    """Sort key of a reference: the smallest key is that of the reference most similar to the run."""
+    """Sort key of a reference: the reference that is most similar to the run has the smallest key."""
     run_sizes = {point.size_bytes for point in run.points}
     common_size_count = len(run_sizes & {point.size_bytes for point in sweep.points})
     has_other_gpu = any(blocker.fact == "GPU" for blocker in yardstick.blockers)

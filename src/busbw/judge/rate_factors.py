@@ -15,9 +15,10 @@ _ROUNDING_GBPS = 0.006
 
 
 class RateFactors(NamedTuple):
-    """Ratios of the rates of a configuration. None: collective or ranks are unknown."""
+    """Ratios of the rates of a configuration. A ratio is None if it depends on an unknown collective or rank count."""
 
     ranks: int | None
+    """Number of ranks. None if unknown."""
     bus: float | None
     """busbw / (bytes / time)."""
     algbw: float | None
@@ -31,11 +32,11 @@ class RateFactors(NamedTuple):
         """Returns the factors of a row's configuration."""
         collective, ranks = table.collective_of(row), table.ranks_of(row)
         return cls(
-            ranks,
-            bus_factor(collective, ranks),
-            algbw_factor(collective, ranks),
-            bandwidth_ratio(collective, ranks),
-            collective is not None,
+            ranks=ranks,
+            bus=bus_factor(collective, ranks),
+            algbw=algbw_factor(collective, ranks),
+            ratio=bandwidth_ratio(collective, ranks),
+            has_collective=collective is not None,
         )
 
     def time_us(self, row: Row, figure: Figure) -> float | None:
@@ -79,21 +80,24 @@ class RateFactors(NamedTuple):
             )
         return None
 
-    def agree(self, sizes_bytes: Sequence[int], figures: FigureColumns) -> bool:
-        """True if all rows have a time, and certainly none has a contradiction."""
+    def agree_with(self, sizes_bytes: Sequence[int], figures: FigureColumns) -> bool:
+        """True if all rows have a time, and no row has a contradiction.
+
+        False in a case of doubt: the tolerances are slightly smaller than in `contradiction_text`.
+        """
         if min(figures.times_us) <= 0:
             return False
         for size_bytes, time_us, algbw_gbps, busbw_gbps in zip(
             sizes_bytes, figures.times_us, figures.algbws_gbps, figures.busbws_gbps, strict=True
         ):
-            rate_gbps = algbw_gbps if self.algbw is None else size_bytes * self.algbw / time_us / 1e3
-            if abs(rate_gbps - algbw_gbps) > _MAX_CONTRADICTION * algbw_gbps + _ROUNDING_GBPS:
-                return False
-            if self.ratio and (
-                abs(algbw_gbps * self.ratio - busbw_gbps)
-                > _MAX_CONTRADICTION * busbw_gbps + _ROUNDING_GBPS + _ROUNDING_GBPS * self.ratio
-            ):
-                return False
+            if self.algbw is not None:
+                computed_gbps = size_bytes * self.algbw / time_us / 1e3  # bytes / us / 1e3 is GB/s
+                if abs(computed_gbps - algbw_gbps) > _MAX_CONTRADICTION * algbw_gbps + _ROUNDING_GBPS:
+                    return False
+            if self.ratio:
+                tolerance_gbps = _MAX_CONTRADICTION * busbw_gbps + _ROUNDING_GBPS + _ROUNDING_GBPS * self.ratio
+                if abs(algbw_gbps * self.ratio - busbw_gbps) > tolerance_gbps:
+                    return False
         return True
 
 

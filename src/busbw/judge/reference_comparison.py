@@ -35,7 +35,7 @@ class ReferenceComparison(Struct, kw_only=True, frozen=True):
     """Clause on the similarity of reference and expectation, or the reason for missing figures."""
     is_comparable: bool
     figures: tuple[ReferenceFigure, ...] = ()
-    """Figures of the expectation's sizes that the reference covers. Empty if it is not shown."""
+    """Figures at the sizes that expectation and reference share. Empty also if the reference is not shown."""
 
 
 def compare_with_reference(expectation: Expectation, selection: ReferenceSelection) -> ReferenceComparison:
@@ -46,8 +46,9 @@ def compare_with_reference(expectation: Expectation, selection: ReferenceSelecti
         return ReferenceComparison(name=selection.name, how_near=f"not comparable: {reason}", is_comparable=False)
     has_other_collective = any(blocker.fact == "collective" and blocker.is_stated for blocker in yardstick.blockers)
     is_comparable = not yardstick.blockers
-    # An automatic choice is shown only if it is comparable; the user's choice is shown with its differences.
-    is_shown = is_comparable or not (selection.nearest or has_other_collective)
+    is_users_choice = not selection.nearest
+    # The user's choice is shown even if it is not comparable, but figures of another collective have no meaning here.
+    is_shown = is_comparable or (is_users_choice and not has_other_collective)
     figures = _reference_figures(expectation, yardstick) if is_shown else ()
     how_near = yardstick.similarity_text
     if is_shown and yardstick.sizes_bytes and not figures:

@@ -57,21 +57,21 @@ class Series(Struct, kw_only=True, frozen=True):
     """First row, for collective, type and ranks."""
     points: tuple[SeriesPoint, ...]
     """Ordered by size, then placement."""
-    wrong: tuple[str, ...] = ()
+    wrong_clauses: tuple[str, ...] = ()
     """One clause per figure with wrong data, for the first `_MAX_CLAUSES` figures."""
     wrong_count: int = 0
     """Number of figures with wrong data."""
-    figures: int = 0
+    figure_count: int = 0
     """Number of figures, including those without a time."""
-    unchecked: int = 0
+    unchecked_count: int = 0
     """Number of figures without a data check."""
-    contradictions: tuple[str, ...] = ()
+    contradiction_clauses: tuple[str, ...] = ()
     """One clause per figure with inconsistent size, time and bandwidth, for the first `_MAX_CLAUSES` figures."""
     contradiction_count: int = 0
     """Number of figures with inconsistent size, time and bandwidth."""
     late_ranks: tuple[LateRank, ...] = ()
     nics: str | None = None
-    """NICs of a node, '8 x 400 Gb/s'. None unless log or user state them and the data cross them."""
+    """NICs of a node, '8 x 400 Gb/s'. None if neither log nor user states them, or if the data cross no NICs."""
 
     def with_stated_nics(self, nics: NetworkNics | None) -> "Series":
         """Returns a copy with these NICs if they are stated."""
@@ -126,7 +126,7 @@ def series_of(log: Log) -> Iterator[Series]:
 
 
 def table_key(table: Table) -> str:
-    """Returns a key that tables share if they differ only in rows and footers, and in what identifies one run."""
+    """Returns a key of the facts about a table, without rows, footers, and facts of one run such as its start time."""
     facts = replace(
         table,
         first_line=1,
@@ -139,7 +139,7 @@ def table_key(table: Table) -> str:
         claimed_out_of_bounds=None,
         warnings=(),
     )
-    return repr(facts)  # unlike an encoder, it accepts any text
+    return repr(facts)  # unlike a JSON encoder, `repr` accepts invalid Unicode
 
 
 def series_of_table(table: Table) -> list[Series]:
@@ -157,16 +157,22 @@ def series_of_table(table: Table) -> list[Series]:
 
 
 def _series_of_columns(table: Table, rows: PlainRows) -> Series | None:
-    """Returns the series of plain rows. None if they have several configurations or passes, or a contradiction."""
+    """Returns the series of plain rows: their data are checked and right, and they state only figures.
+
+    This function is faster than `_SeriesBuilder`. None if the rows need the builder, because they have several
+    configurations or passes, a size of 0, a missing time, or perhaps a contradiction.
+    """
     columns = rows.columns
     sizes_bytes = columns.sizes_bytes
     has_one_configuration = all(len(set(column)) == 1 for column in (columns.dtypes, columns.redops, columns.roots))
-    if not has_one_configuration or sizes_bytes[0] <= 0 or not all(map(lt, sizes_bytes, sizes_bytes[1:])):
+    has_one_pass = all(map(lt, sizes_bytes, sizes_bytes[1:]))  # a second pass begins with a smaller size again
+    has_data = sizes_bytes[0] > 0
+    if not (has_one_configuration and has_one_pass and has_data):
         return None
     first_row = next(columns.rows(rows.collective, rows.ranks))
     factors = RateFactors.of(table, first_row)
     in_place, out_of_place = columns.in_place, columns.out_of_place
-    if not (factors.agree(sizes_bytes, in_place) and factors.agree(sizes_bytes, out_of_place)):
+    if not (factors.agree_with(sizes_bytes, in_place) and factors.agree_with(sizes_bytes, out_of_place)):
         return None
     points: list[SeriesPoint] = []
     for size_bytes, *values in zip(
@@ -184,7 +190,7 @@ def _series_of_columns(table: Table, rows: PlainRows) -> Series | None:
                 size_bytes=size_bytes, placement="out_of_place", time_us=out_of_place_us, busbw_gbps=out_of_place_gbps
             ),
         )
-    return Series(table=table, row=first_row, points=tuple(points), figures=len(points))
+    return Series(table=table, row=first_row, points=tuple(points), figure_count=len(points))
 
 
 def has_medians(series: Series) -> bool:
@@ -213,8 +219,8 @@ class _SeriesBuilder:
         """Point of the first pass by size and placement. Most logs have no further pass."""
         self._passes: dict[tuple[int, Placement], _Passes] = {}
         """All passes of each size and placement that has several passes."""
-        self._wrong: list[str] = []
-        self._contradictions: list[str] = []
+        self._wrong_clauses: list[str] = []
+        self._contradiction_clauses: list[str] = []
         self._wrong_count = self._contradiction_count = self._figure_count = self._unchecked_count = 0
         self._sizes_bytes: set[int] = set()
         self._late_rows: list[Row] = []
@@ -257,14 +263,14 @@ class _SeriesBuilder:
 
     def _add_wrong_data(self, line_text: str, wrong_elements: int, placement: Placement) -> None:
         self._wrong_count += 1
-        if len(self._wrong) < _MAX_CLAUSES:
+        if len(self._wrong_clauses) < _MAX_CLAUSES:
             parts = filter(None, [f"{wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
-            self._wrong.append(f"{line_text}: {', '.join(parts)}")
+            self._wrong_clauses.append(f"{line_text}: {', '.join(parts)}")
 
     def _add_contradiction(self, clause: str) -> None:
         self._contradiction_count += 1
-        if len(self._contradictions) < _MAX_CLAUSES:
-            self._contradictions.append(clause)
+        if len(self._contradiction_clauses) < _MAX_CLAUSES:
+            self._contradiction_clauses.append(clause)
 
     def series(self) -> Series:
         """Returns the series of all added rows."""
@@ -275,11 +281,11 @@ class _SeriesBuilder:
                 self._passes[case].point() if case in self._passes else self._points[case]
                 for case in sorted(self._points)
             ),
-            wrong=tuple(self._wrong),
+            wrong_clauses=tuple(self._wrong_clauses),
             wrong_count=self._wrong_count,
-            figures=self._figure_count,
-            unchecked=self._unchecked_count,
-            contradictions=tuple(self._contradictions),
+            figure_count=self._figure_count,
+            unchecked_count=self._unchecked_count,
+            contradiction_clauses=tuple(self._contradiction_clauses),
             contradiction_count=self._contradiction_count,
             late_ranks=late_ranks(self._late_rows, len(self._sizes_bytes)) if self._late_rows else (),
         )
@@ -323,7 +329,7 @@ def _spread_of(figure: Figure) -> float | None:
 
 
 class _Passes:
-    """Combines the figures of several passes over one size in one placement. Medians over the passes represent them."""
+    """Combines the figures of several passes over one size in one placement to one point: medians over the passes."""
 
     def __init__(self, first: SeriesPoint) -> None:
         """Adds the figure of the first pass."""

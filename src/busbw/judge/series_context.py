@@ -27,15 +27,15 @@ _MAX_CONTEXTS = 256
 
 @dataclass(frozen=True)
 class SeriesContext:
-    """Facts that are equal for all series of the same configuration and sizes. None: unknown."""
+    """Facts that are equal for all series of the same configuration and sizes. A field is None if unknown."""
 
     system: System | None
     expectation: Expectation | None
     """Expectation at the sizes of the series."""
     network_nics: NetworkNics | None
     nearest: NearestReference | None
-    """Most similar sweep of the selected reference, or of all published ones. None if no sweep is similar, and if a
-    reference log is selected, because the log is then the yardstick."""
+    """Most similar sweep of the selected reference, or of all published references. None if no sweep is similar. None
+    also if a reference log is selected: the log is then the yardstick."""
 
     @property
     def assumes_nics(self) -> bool:

@@ -31,7 +31,7 @@ EXIT_OF: dict[Grade, ExitCode] = {
 }
 """Exit code of `busbw check` by grade."""
 BAD_FACTOR = 2.0
-"""A figure that takes this many times the typical time, or more, is never GOOD, even inside its range.
+"""A figure inside its range is `undecided`, not `inside`, if it takes this many times the typical time or more.
 
 The usual faults at least halve the speed or double the latency: a lost NIC or rail of two, a PCIe slot with half of its
 lanes, a ring instead of the switch over slow links, no GPUDirect RDMA. A range that reaches this factor contains the
@@ -93,12 +93,12 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
 
     @property
     def is_range_wide(self) -> bool:
-        """True if the range allows much slower figures than the typical one, so that its ends say little."""
+        """True if the range is wide (`WIDE_RANGE_FACTOR`)."""
         return self.range_us.high > WIDE_RANGE_FACTOR * self.range_us.typical
 
     @property
     def is_in_slow_part(self) -> bool:
-        """True if the figure is slower than the typical one of a wide range, so that verdicts state its distance."""
+        """True if the range is wide and the figure is slower than typical. Verdicts then state the distance."""
         return self.is_range_wide and self.ratio > 1
 
     def distance_text(self, *, as_time: bool) -> str:
@@ -107,10 +107,13 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
         return f"{abs(percent)} % {'above' if percent > 0 else 'below'} typical" if percent else "typical"
 
     def signed_distance_text(self, *, as_time: bool) -> str:
-        """Distance from the typical figure for a column of a table, of the time or of the busbw: '-19 %'."""
+        """Distance from the typical figure for a column of a table, of the time or of the busbw: '-19 %'.
+
+        A busbw that rounds to -100 % is a fraction of the typical busbw instead: '1/300'.
+        """
         percent = self._distance_percent(as_time=as_time)
         if percent == -100:
-            return f"1/{self.ratio:.0f}"  # of the typical busbw
+            return f"1/{self.ratio:.0f}"
         return f"{percent:+} %" if percent else "0 %"
 
     def _distance_percent(self, *, as_time: bool) -> int:

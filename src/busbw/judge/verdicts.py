@@ -57,7 +57,7 @@ def judge(
 
 
 class JudgedSeries(NamedTuple):
-    """A verdict with the table, the series and the context that it is about."""
+    """A verdict with its table, series and context."""
 
     table_number: int
     """Number of the table in its log, from 1."""
@@ -108,13 +108,15 @@ def iterate_verdicts(
 
 
 def _count_refused_rows(log: Log) -> Counter[int]:
-    """Counts the refused rows after each table's start, by its first line. Earlier ones count for the first table."""
-    if not log.refused:
-        return Counter()
-    first_lines = sorted(table.first_line for table in log.tables)
+    """Counts the refused rows of each table, by the first line of the table.
+
+    A refused row belongs to the last table that begins before it, or to the first table if there is none before it.
+    """
+    first_lines = sorted(table.first_line for table in log.tables) if log.refused else []
     if not first_lines:
         return Counter()
-    return Counter(first_lines[max(bisect_right(first_lines, refusal.line) - 1, 0)] for refusal in log.refused)
+    table_indices = (max(bisect_right(first_lines, refusal.line) - 1, 0) for refusal in log.refused)
+    return Counter(first_lines[index] for index in table_indices)
 
 
 def _judge_empty_table(table: Table) -> Verdict:
@@ -194,8 +196,8 @@ def _select_from_reference_log(
 ) -> tuple[Series, Yardstick | Reason, list[str]]:
     """Selects the yardstick from the reference log. Returns the series to judge, the yardstick, and notes.
 
-    The series has medians if those of the reference are known too. The name of the yardstick then says so, because
-    the table of the log shows means.
+    Run and reference are compared by medians if both have medians. The name of the yardstick then says so, because the
+    table of the log shows means.
     """
     mean_times_us = [point.time_us for point in series.points]
     series, reference_series = use_medians(series, context_finder.reference_series)
@@ -207,7 +209,7 @@ def _select_from_reference_log(
 
 def _notes_on_data(series: Series) -> list[str]:
     notes = []
-    if series.unchecked:
-        notes.append(f"data not checked in {series.unchecked} of {series.figures} measurements")
+    if series.unchecked_count:
+        notes.append(f"data not checked in {series.unchecked_count} of {series.figure_count} measurements")
     notes += series.table.warnings[:_MAX_NAMED_WARNINGS]
     return notes

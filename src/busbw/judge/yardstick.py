@@ -34,9 +34,10 @@ sizes, and by 0.3 % on the plateau. `_yardstick_from_points` uses a larger toler
 _MAX_INTERPOLATION_RATIO = 4.0
 """Maximum ratio of two adjacent sizes of a reference for interpolation of the time between them (log-log)."""
 _STEP_SHARE = 0.25
-"""Tolerance of an interpolated time for a step of the curve, as a share of the log ratio of the adjacent times.
+"""Tolerance of an interpolated time, as a share of log(time of the larger size / time of the smaller size).
 
-A chosen value: a step halfway between the two sizes makes an error of up to half of the log ratio.
+The curve may have a step between the two sizes. A step halfway makes an error of up to half of this logarithm. The
+share of a quarter is chosen, not measured.
 """
 
 
@@ -128,7 +129,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     def _make_limits(self, size_bytes: int, range_us: ExpectedRange) -> SizeLimits:
         band = self.band(size_bytes)
         # In the plateau, this machine may be as fast as the low end of a range from other machines. Below the plateau,
-        # the low end is the time of another launch mode, so it says nothing about this machine.
+        # the low end is the time of another launch mode, so this machine is compared with the typical time only.
         may_be_at_low_end = band == "plateau" and not self.is_of_this_machine
         return SizeLimits(band, range_us, _min_undecided_us(range_us, may_be_at_low_end=may_be_at_low_end))
 
@@ -159,8 +160,7 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
         for size_bytes, estimate in estimates.items()
         if estimate.busbw_gbps.typical >= PLATEAU_SHARE * plateau_gbps
     ]
-    name = f"a healthy {expectation.system.title}"
-    name = f"{_used_gpus_text(expectation)}{name}"
+    name = f"{_used_gpus_text(expectation)}a healthy {expectation.system.title}"
     nics = expectation.system.nics if expectation.nodes > 1 else None
     if nics is not None:
         name += f", over {nics.text} per node"

@@ -98,6 +98,7 @@ def _is_informative(series: Series, nearest: NearestReference) -> bool:
 
 
 def _nearest_reference_text(series: Series, nearest_reference: NearestReference) -> str:
+    """Describes the nearest reference. If it is comparable, compares the busbw at the largest common size."""
     text = f"nearest published: {nearest_reference.name} ({nearest_reference.yardstick.similarity_text})"
     if nearest_reference.yardstick.blockers:
         return text

@@ -123,7 +123,7 @@ def _require_known_version(path: Path | str, first_line: bytes) -> None:
     try:
         version = msgspec.json.decode(first_line, type=_Version).schema_version
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return  # decoding the whole line raises a more precise error
+        return  # the caller decodes the whole line next, which raises a more precise error
     if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
         raise RecordsError(
             f"{path} has record schema {version}, this program reads {SCHEMA_VERSION}",

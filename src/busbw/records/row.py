@@ -1,4 +1,7 @@
-"""Record of a row: one placement of one size, or one call of a communicator's life, with all that was measured."""
+"""Record of a row: one placement of one size, or one call of a communicator's life (comm_ops).
+
+Lists of values by rank are in the order of the ranks of the group.
+"""
 
 from typing import Annotated, Literal
 
@@ -90,7 +93,7 @@ class SkewRecord(Struct, kw_only=True, frozen=True):
 
 
 class TogetherRecord(Struct, kw_only=True, frozen=True):
-    """The operation while its neighbor (--with) runs. These batches alternate with batches of the operation alone."""
+    """The operation while another operation, its neighbor, runs (--with). Batches with and without it alternate."""
 
     time_us: Annotated[
         float | None,
@@ -147,10 +150,10 @@ class CheckRecord(Struct, kw_only=True, frozen=True):
         Meta(description="'not_applicable': this placement has no defined result to check."),
     ]
     wrong_elements: Annotated[
-        int | None, Meta(description="Number of wrong elements on all ranks of the group; null unless checked.")
+        int | None, Meta(description="Number of wrong elements on all ranks of the group; null without a check.")
     ]
-    wrong_ranks: Annotated[int | None, Meta(description="Number of ranks with a wrong element; null unless checked.")]
-    policy: Annotated[str | None, Meta(description="'exact', or the limits of the check; null unless checked.")]
+    wrong_ranks: Annotated[int | None, Meta(description="Number of ranks with a wrong element; null without a check.")]
+    policy: Annotated[str | None, Meta(description="'exact', or the limits of the check; null without a check.")]
     first_wrong: Annotated[list[WrongElement], Meta(description="The first few wrong elements.")]
 
 

@@ -2,8 +2,8 @@
 
 An arrival is the start of a rank after the first rank, in microseconds (`rank_arrivals_us` of a record).
 
-Samples do not name a late rank, because each rank's samples begin at its own first timestamp. The longest samples are
-those of the ranks that wait for the late rank.
+Samples do not name a late rank, because each rank's samples begin at its own first timestamp. The ranks that wait for
+the late rank have the longest samples.
 """
 
 import math
@@ -26,7 +26,7 @@ _MAX_SIZE_LABELS = 8
 _LEFT, _TOP, _ROW_HEIGHT = 54.0, 8.0, 22.0
 _WIDTH, _RIGHT = 460.0, 448.0
 _BASE_LINE = 0.68
-"""Position of the base line of a text in its row, as a share of the height, so that the text is centered."""
+"""Distance of the base line of a text from the top of its row, as a share of the height. It centers the text."""
 _CHARACTER_WIDTH = 7.2
 """Maximum width of a character in a cell."""
 _SHADE_LIMITS_US = (10, 30, 100, 300)
@@ -133,8 +133,7 @@ def _draw_cell(arrival_us: float, x: float, y: float, width: float) -> Markup:
         )
     ]
     text = _short_number(arrival_us)
-    is_text_fitting = width >= _CHARACTER_WIDTH * len(text)
-    if is_text_fitting:
+    if width >= _CHARACTER_WIDTH * len(text):
         text_y = y + _ROW_HEIGHT * _BASE_LINE
         elements.append(element("text", text, x=x + width / 2, y=text_y, class_=f"cell mid on{shade}"))
     return group(*elements)

@@ -18,13 +18,13 @@ LEGEND_ICON_WIDTH = 34.0
 _MAX_SIZE_LABELS = 7
 _MAX_VALUE_LABELS = 7
 _SIZE_MARGIN = 1.3
-"""Ratio of each end of the size scale to the smallest or largest size."""
+"""Ratio of the upper end of the size scale to the largest size, and of the smallest size to the lower end."""
 _SINGLE_SIZE_MARGIN = 2.0
-"""The same for a single size."""
+"""The same ratio if there is only one size."""
 _VALUE_MARGIN_SHARE = 0.05
 """Length of the margin at each end of a logarithmic value scale, as a share of the length between the values."""
 _MIN_VALUE_MARGIN = 1.08
-"""Minimum of this margin, as a ratio of values."""
+"""Minimum ratio of the upper end of a logarithmic value scale to the greatest value, likewise at the lower end."""
 _LINEAR_MARGIN = 1.06
 """Ratio of the upper end of a linear scale to the greatest value."""
 _LINEAR_TICKS_BELOW = 6.0
@@ -82,9 +82,9 @@ def size_ticks(sizes: Iterable[int]) -> list[int]:
 
 
 def value_ticks(scale: Scale) -> list[float]:
-    """Returns round values: evenly spaced in a narrow range, else some digits times powers of ten.
+    """Returns at most seven round values: evenly spaced in a narrow range, otherwise such as 1, 2, 5, 10, 20.
 
-    At most seven, and 0 on a linear scale.
+    A linear scale has the value 0 too.
     """
     if scale.is_linear or scale.high / scale.low < _LINEAR_TICKS_BELOW:
         return _even_ticks(scale.low, scale.high)
@@ -103,7 +103,10 @@ def value_ticks(scale: Scale) -> list[float]:
 
 
 def _even_ticks(low: float, high: float) -> list[float]:
-    """Returns the multiples of the smallest round step that needs at most `_MAX_VALUE_LABELS` labels."""
+    """Returns the multiples of the smallest round step that needs at most `_MAX_VALUE_LABELS` labels.
+
+    Example: 0, 100, 200 and 300 from 0 to 370, because the step 50 needs eight labels.
+    """
     length = high - low
     power_of_ten = 10.0 ** math.floor(math.log10(length / 2))
     steps = (factor * power_of_ten for factor in (0.1, 0.2, 0.5, 1, 2, 5))

@@ -43,7 +43,7 @@ _MAX_HOSTS = 64
 _GRADE_ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
 """Order of the counts of grades."""
 _LAST_KEY = (len(GRADES), 0.0)
-"""Sort key of a log without a line in the summary, which comes last."""
+"""Sort key that puts a log without a line in the summary after all others."""
 
 
 @dataclass(frozen=True)

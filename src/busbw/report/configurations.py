@@ -91,7 +91,7 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         network_nics_finder(context.table, context.system),
     )
     for series, verdict in zip(series_of(table_log), verdicts, strict=True):
-        without_variant = series.row.configuration[:-1]
+        without_variant = series.row.configuration[:-1]  # the variant is the last field
         view = verdict_view(verdict, _sparkline(context.table, series, expected))
         pairs_by_configuration.setdefault(without_variant, []).append((series, view))
     return [
@@ -152,10 +152,11 @@ def _pictures(
     rows: Sequence[Row],
     expected: TableExpectation,
 ) -> list[Picture]:
+    """Draws busbw and time over size, then for each placement the scatter of the iterations and the arrivals."""
     first_series = series_and_verdicts[0][0]
     estimates = expected.estimates_by_size(rows)
     nics = expected.network_nics(first_series.row)
-    # Stated NICs must be equal to those of the reference. NICs that are only assumed exclude no reference.
+    # Stated NICs exclude references with other NICs. Assumed NICs exclude no reference.
     reference = _comparable_reference(first_series.with_stated_nics(nics), context.selection)
     remark = expected.remark(first_series.row)
     assumption = f" {remark}" if remark else ""
@@ -211,7 +212,7 @@ def _measured_curves(all_series: Sequence[Series]) -> tuple[list[Curve], list[Cu
 
 
 def _refined_busbw(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
-    """Returns the printed busbw, or the busbw computed from the time if the printed one is small and agrees with it."""
+    """Returns the printed busbw. If this is small and agrees with the time, returns busbw computed from the time."""
     factor = series.bus_factor
     if printed is None or printed >= _MAX_COARSE_GBPS or not factor:
         return printed

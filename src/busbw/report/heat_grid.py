@@ -171,9 +171,9 @@ def _slowest_medians(flows: Flows, row_axis: _Axis, column_axis: _Axis) -> Itera
     rows, columns, log_slowdown = flows.rows[order], flows.columns[order], flows.log_slowdown[order]
     pair_starts = _group_starts(rows, columns)
     counts = np.diff(np.append(pair_starts, len(rows)))
-    # The two flows in the middle of a pair are the same flow if the number of flows is odd.
+    # The median is the mean of the two flows in the middle. They are the same flow if the number of flows is odd.
     lower_middle, upper_middle = log_slowdown[pair_starts + (counts - 1) // 2], log_slowdown[pair_starts + counts // 2]
-    # A failed flow has no slow-down to average. The lower one in the middle is then the median.
+    # A failed flow has an infinite slow-down, which gives no mean. The lower of the two flows is then the median.
     medians = np.where(np.isfinite(upper_middle), (lower_middle + upper_middle) / 2, lower_middle)
     # Sorted by cell and falling slow-down, so that the first pair of a cell is the slowest.
     cell_rows = rows[pair_starts] // row_axis.names_per_cell
@@ -185,7 +185,10 @@ def _slowest_medians(flows: Flows, row_axis: _Axis, column_axis: _Axis) -> Itera
 
 
 def _group_starts(rows: Indices, columns: Indices) -> Indices:
-    """Returns the index of the first entry of each pair, if equal pairs of row and column are adjacent."""
+    """Returns the index of the first entry of each pair of row and column. Entries of a pair must be adjacent.
+
+    Example: rows 0, 0, 0, 1 and columns 2, 2, 3, 3 give 0, 2 and 3.
+    """
     is_start = np.append(True, (np.diff(rows) != 0) | (np.diff(columns) != 0))
     return np.flatnonzero(is_start[: len(rows)])  # without an entry there is no start
 

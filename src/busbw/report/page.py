@@ -101,7 +101,7 @@ class Sparkline:
 
 @dataclass(frozen=True)
 class BandEvidence:
-    """The verdict on one band of sizes, with its evidence. `sizes` to `ratio` are texts with units."""
+    """The verdict on one band of sizes, with its evidence. `sizes` to `distance` are texts with units."""
 
     band: str
     badge: Badge

@@ -34,7 +34,7 @@ _UNITS: dict[TimeQuantity, str] = {
     "busbw_gbps": "busbw GB/s",
 }
 _BAND_MARGIN = 1.02
-"""Ratio of the ends of the value axis to the edges of the shaded band, at least."""
+"""Minimum ratio of the upper end of the value axis to the upper edge of the shaded band, likewise at the lower end."""
 
 
 def comparison_section(comparison: Comparison, anchor: str, *, has_curves: bool = False) -> ComparisonSection:
@@ -89,6 +89,7 @@ def _side_text(side: Side) -> str:
 
 
 def _configuration_title(result: SizeResult) -> str:
+    """Title such as "all_reduce float sum, 8 ranks, out of place"."""
     point = result.point
     name_parts = [(point.collective or "unknown collective"), point.dtype, point.redop]
     facts = [
@@ -104,7 +105,7 @@ def _configuration_title(result: SizeResult) -> str:
 
 
 def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Comparison) -> Picture | None:
-    """Draws the speed-ups over size, with a shaded band around 1 for the changes that do not count.
+    """Draws the speed-ups over size, with a shaded band around 1 for changes below the threshold.
 
     None without a speed-up.
     """
@@ -115,7 +116,7 @@ def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Compar
         return None
     sizes = sorted({result.point.size_bytes for result in drawable_results})
     x = axes.size_scale(sizes)
-    thresholds = {result.point.size_bytes: _uncounted_change(result, comparison) for result in drawable_results}
+    thresholds = {result.point.size_bytes: _threshold(result, comparison) for result in drawable_results}
     max_ratio = (1 + max(thresholds.values())) * _BAND_MARGIN
     visible_values = [max_ratio, 1 / max_ratio]
     for result in drawable_results:
@@ -138,13 +139,13 @@ def _bounds(result: SizeResult) -> list[float]:
     return [bound for bound in (result.interval or result.rounding or ()) if bound > 0]
 
 
-def _uncounted_change(result: SizeResult, comparison: Comparison) -> float:
-    """Largest relative change that does not count: the threshold of the size, or the resolution without a threshold."""
+def _threshold(result: SizeResult, comparison: Comparison) -> float:
+    """Returns the threshold of a size, or the resolution if the size has no threshold."""
     return comparison.resolution if result.threshold is None else result.threshold
 
 
 def _draw_band(thresholds: Mapping[int, float], x: axes.Scale, y: axes.Scale) -> Markup:
-    """Draws the band of changes that do not count, with a step half way between neighboring sizes."""
+    """Draws the band of changes below the threshold. Its height changes half way between neighboring sizes."""
     sizes = sorted(thresholds)
     ends = [axes.LEFT, *((x(size) + x(next_size)) / 2 for size, next_size in pairwise(sizes)), axes.RIGHT]
     heights = [(y(1 + thresholds[size]), y(1 / (1 + thresholds[size]))) for size in sizes]

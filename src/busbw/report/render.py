@@ -38,7 +38,9 @@ def _clean_text(value: object) -> object:
 
     Markup is trusted: svg.py cleaned the drawings, and style and script are package files.
     """
-    return value if isinstance(value, Markup) or not isinstance(value, str) else clean(value)
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return clean(value)
+    return value
 
 
 def _template_text(name: str) -> str:

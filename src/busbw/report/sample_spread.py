@@ -1,7 +1,4 @@
-"""Draws the scatter of iterations: for each size the quartiles, the median and the extremes.
-
-An iteration lasts until its last rank has ended.
-"""
+"""Draws the scatter of the times of iterations: for each size the quartiles, the median and the extremes."""
 
 import math
 from collections.abc import Sequence
@@ -38,11 +35,14 @@ class SampleSpread:
     values_us: tuple[float, ...] = ()
     """Times of all iterations, in order. Empty if the log has only statistics."""
     sample_label: str = ""
-    """`Figure.sample_label` of the times. Empty if these times measure the same as the time of the row."""
+    """`Figure.sample_label` of the times: 'device', 'sample' or empty, see `_SAMPLE_NOTES`. Empty: the times include
+    launches, like the time of the row."""
 
 
 def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> SampleSpread | None:
-    """Returns the scatter over the iterations of all passes. None if the log has no data on it.
+    """Returns the scatter over the iterations of all passes. None if the log has neither samples nor statistics.
+
+    The statistics of several passes are not combined, so several passes need samples.
 
     Args:
         size_bytes: The size.
@@ -52,7 +52,7 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Samp
     times_us: list[float] = []
     for figure in figures:
         iterations = list(zip(*figure.samples_us, strict=False))  # the times of all ranks for each iteration
-        times_us += map(max, iterations[skip:])
+        times_us += map(max, iterations[skip:])  # an iteration lasts until its last rank has ended
     if times_us and min(times_us) > 0:
         import numpy as np
 
@@ -74,7 +74,7 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Samp
 
 
 def _spread_from_statistics(size_bytes: int, figure: Figure) -> SampleSpread | None:
-    """Uses the statistics of a log without samples. None if it has none."""
+    """Makes the scatter from the statistics of a figure. None if the figure has no statistics."""
     if figure.stats and figure.stats.min_us > 0:
         stats = figure.stats
         return SampleSpread(
@@ -141,6 +141,7 @@ def _sample_note(label: str, spreads: Sequence[SampleSpread]) -> str:
 
 
 def _draw_column(spread: SampleSpread, x: float, width: float, y: Scale, *, has_dots: bool) -> Markup:
+    """Draws one size, centered at `x`: a line from shortest to longest, quartiles as a box, dots, and the median."""
     half_width = width / 2
     elements = [element("path", d=f"M{x:.1f} {y(spread.low_us):.1f}V{y(spread.high_us):.1f}", class_="whisker")]
     if spread.quartiles_us:
@@ -162,7 +163,7 @@ def _draw_column(spread: SampleSpread, x: float, width: float, y: Scale, *, has_
         elements.append(
             element("path", d=f"M{x - half_width:.1f} {y(spread.median_us):.1f}h{width:.1f}", class_="median")
         )
-    if spread.p99_us and not spread.values_us:
+    if spread.p99_us and not spread.values_us:  # the single values show more than their 99th percentile
         elements.append(
             element("path", d=f"M{x - half_width / 2:.1f} {y(spread.p99_us):.1f}h{half_width:.1f}", class_="whisker")
         )

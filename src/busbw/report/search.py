@@ -1,4 +1,8 @@
-"""Builds the page of a search (`busbw find`): findings and heat maps. The recorded flows are analyzed again for it."""
+"""Builds the page of a search (`busbw find`): findings and heat maps. The recorded flows are analyzed again for it.
+
+A rail is the NICs at the same position of all nodes, and a leaf is a switch that NICs connect to. Flows collide if they
+share an uplink of a leaf. A hub is a GPU that exchanges data with several others at once.
+"""
 
 from collections.abc import Iterator
 
@@ -31,7 +35,7 @@ from busbw.units import count_text
 
 _ANCHOR = "search"
 _MAX_SLOW_SHARE = 0.05
-"""Share of slow healthy flows up to which collisions are so rare that a slow flow stands out."""
+"""Maximum share of healthy flows that collisions slow down. With a larger share, a slow flow says little."""
 _NOTE = "Median slow-down, relative to comparable flows. Flows of rounds with collisions on uplinks are left out."
 
 
@@ -120,7 +124,7 @@ def _end_map(observed: Observations, explanation: Explanation, accused: list[Nam
     else:
         names = [node.name for node in paths.cluster.nodes]
         rows, columns, diagonal = paths.source_node, paths.target_node, "within nodes"
-    is_shown = _is_shown(observed, explanation)
+    is_shown = _shown_mask(observed, explanation)
     has_diagonal = not is_of_gpus or bool(paths.is_hub.any())
     return heat_grid(
         f"{'GPUs' if is_of_gpus else 'Nodes'}: from row to column",
@@ -136,7 +140,7 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
     paths = observed.paths
     cluster = paths.cluster
     crosses_nics = (paths.source_nic != UNKNOWN) & (paths.target_nic != UNKNOWN)
-    is_shown = _is_shown(observed, explanation) & crosses_nics
+    is_shown = _shown_mask(observed, explanation) & crosses_nics
     if not is_shown.any():
         return None
     rails, rail_index_of_nic = np.unique(cluster.lanes, return_inverse=True)
@@ -146,7 +150,7 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
     return heat_grid(
         "NICs: by rail and direction",
         Flows(
-            2 * rail_index_of_nic[nics] + is_receiving,
+            2 * rail_index_of_nic[nics] + is_receiving,  # a rail has two rows: send, then receive
             cluster.nic_node[nics],
             np.tile(_log_slowdown(observed, explanation)[is_shown], 2),
         ),
@@ -157,11 +161,11 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
 
 
 def _log_slowdown(observed: Observations, explanation: Explanation) -> Values:
-    """Returns the log of the slow-down of each flow. It is infinite if the flow failed."""
+    """Returns the log of the slow-down of each flow against comparable flows. Infinite if the flow failed."""
     return np.where(observed.is_dead, np.inf, explanation.excess)
 
 
-def _is_shown(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
+def _shown_mask(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
     """Returns a mask of the flows that heat maps show: failed flows, and flows that collisions rarely slow down."""
     peers = explanation.peers
     has_rare_collisions = peers.is_usable & (peers.slow_share < _MAX_SLOW_SHARE)

@@ -48,15 +48,15 @@ class ClusterLayout:
     fabric: str
     """Links between the devices of a node."""
     nics: int
-    """Number of NICs of a node. 0 if unknown or if there is only one node."""
+    """Number of NICs of a node. 0 if unknown, and in a single node."""
     network: str
-    """NICs of a node as text. Empty too if there is only one node."""
+    """NICs of a node as text: '8 x 400 Gb/s a node'. Empty if unknown, and in a single node."""
     unknown: tuple[str, ...]
     """Names of unknown facts."""
 
 
 def layout(table: Table, ranks: int | None, system: System | None) -> ClusterLayout:
-    """Combines the facts of the log with those of the system description. `ranks`: None if unknown."""
+    """Combines the facts of the log and of the system description. `ranks`: None if unknown."""
     nodes, is_stated = _list_nodes(table, ranks, system)
     nics = system.nics if system and len(nodes) > 1 else None
     return ClusterLayout(

@@ -24,6 +24,7 @@ def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> 
 
 
 def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
+    """Makes the texts of one band. Measured and expected are times or busbw, see `is_shown_as_time`."""
     sizes = [figure.size_bytes for figure in verdict.judged]
     worst, range_us = verdict.worst, verdict.worst.range_us
     busbw_gbps = None if verdict.is_shown_as_time else worst.busbw_gbps

@@ -1,7 +1,7 @@
 """The three bands of sizes. Each band is judged separately, because each is limited by another factor.
 
 Latency limits small messages, and link bandwidth limits large messages. At the sizes between them, the library's choice
-of algorithm counts most. A mean over all sizes would mix these factors. A yardstick is a set of ranges that a run is
+of algorithm matters most. A mean over all sizes would mix these factors. A yardstick is a set of ranges that a run is
 judged by: from an expectation, a reference, or the usual values of several runs.
 """
 

@@ -1,8 +1,8 @@
 """Shape of a sweep: fitted latency and bandwidth, the half-bandwidth size, and dips, cliffs and steps of the curve.
 
-The fit uses the postal model: time = latency + bytes / bandwidth. It minimizes relative errors, so that small messages
-count as much as large ones. Sizes that do not fit the model get less weight (iteratively reweighted least squares).
-A curve is busbw over size. `_find_falls` defines dips and cliffs, `_find_steps` defines steps.
+The fit uses the postal model: time = latency + bytes / bandwidth. The fit minimizes relative errors, so that small and
+large messages have equal weights. Sizes that do not fit the model then get less weight (iteratively reweighted least
+squares). A curve is busbw over size. `_find_falls` defines dips and cliffs, `_find_steps` defines steps.
 """
 
 import itertools
@@ -30,7 +30,9 @@ _DIP_LOSS = 0.15
 _SINGLE_DIP_TEXT = "only one size: a disturbance during its measurement"
 """Likely cause of a dip, if only one size dips."""
 _STEP_EXCESS = 0.25
-"""Minimum excess of the growth exponent of time over its neighbors at a switch of protocol."""
+"""Minimum excess of the growth exponent over both neighboring exponents at a step.
+
+The growth exponent is p if time grows as size^p between two sizes."""
 
 
 class Fit(Struct, kw_only=True, frozen=True):
@@ -53,9 +55,11 @@ class CurveFeature(Struct, kw_only=True, frozen=True):
     kind: Literal["dip", "cliff", "step"]
     size_bytes: int
     depth: float
-    """Share of busbw lost. For a step: excess of the growth exponent of time over its neighbors."""
+    """Share of busbw lost. For a step: excess of the growth exponent, see `_STEP_EXCESS`."""
     evidence: str
+    """Clause with the figures."""
     likely: str
+    """Clause with the likely cause."""
 
 
 def fit(points: Points, bus_factor: float) -> Fit | None:
@@ -205,10 +209,10 @@ def _find_steps(points: Points) -> list[CurveFeature]:
     """Finds sizes at which time grows faster than before and after.
 
     In the postal model the growth exponent only rises with the size. If it falls again, the library switched its
-    algorithm or protocol, or the measurement was disturbed. An exponent of 1 or more is not counted as a switch.
+    algorithm or protocol, or the measurement was disturbed. An exponent of 1 or more is no step: busbw then falls.
     """
     pairs = [(before, after) for before, after in itertools.pairwise(points) if after[0] > before[0]]
-    # Exponent p of time ~ size^p between the two sizes: 0 if only latency counts, 1 if only bandwidth counts.
+    # Exponent p of time ~ size^p between the two sizes: 0 if latency alone decides, 1 if bandwidth alone decides.
     exponents = [
         math.log(next_us / time_us) / math.log(next_size / size) for (size, time_us), (next_size, next_us) in pairs
     ]

@@ -29,6 +29,7 @@ _MIN_LEVEL = 0.95
 MIN_STRETCHES = 4
 """Minimum number of stretches for a variance."""
 _MAX_STRETCHES = 16
+"""Maximum number of stretches. A stretch is a range of consecutive iterations of one run."""
 _MIN_STRETCH_ITERATIONS = 5
 """The median of fewer iterations is not reliable."""
 
@@ -68,7 +69,7 @@ class QuadrupleTest:
 
 
 def quadruple_difference(first: Vector, second: Vector, third: Vector, fourth: Vector) -> Vector:
-    """Returns log time of Y minus that of X, for four consecutive blocks X Y Y X. A linear drift cancels out."""
+    """Returns log(time of Y / time of X), the mean of both pairs of blocks in X Y Y X. A linear drift cancels out."""
     difference: Vector = (np.log(second) + np.log(third) - np.log(first) - np.log(fourth)) / 2
     return difference
 
@@ -153,6 +154,7 @@ def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float,
 def _relabelings(quadruples: int, seed: int) -> NDArray[np.float32]:
     """Returns one relabeling per row, with 1 or -1 per quadruple: all of them, or random ones."""
     if quadruples <= _MAX_ENUMERATED_QUADRUPLES:
+        # Relabeling number n has the binary digits of n: with 3 quadruples, 6 is 110, which gives -1, 1, 1.
         numbers = np.arange(2**quadruples)
         bits = (numbers[:, None] >> np.arange(quadruples)) & 1
     else:

@@ -54,8 +54,9 @@ CREATE INDEX runs_by_time ON runs(time_s);
 CREATE INDEX series_by_run ON series(run);
 CREATE INDEX series_by_kind ON series(collective, dtype);
 """
-"""files: one row per log, with the `answer` of a search; runs: one per table of a log; series: one per configuration of
-a run; points: one per measurement. `series.member` holds `Row.group`, the group of ranks ("group" is a word of SQL)."""
+"""files: one row per log, with the `answer` if the log is the record of a search (`busbw find`).
+runs: one row per table of a log. series: one row per configuration of a run. points: one row per measurement.
+`series.member` holds `Row.group`, the group of ranks, because "group" is a word of SQL."""
 
 _LOCK_LIMIT_S = 60
 """Maximum wait for another process that updates the index."""
@@ -122,6 +123,7 @@ class Index:
         return self.query(lambda connection: connection.execute(sql).fetchall())
 
     def _open(self, *, rebuild: bool) -> sqlite3.Connection:
+        """Returns a connection to the updated index, in memory if the store does not exist or is not writable."""
         if not self.store.is_dir():
             return self._update_index(_connect(":memory:"))
         try:

@@ -33,7 +33,7 @@ _LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".cs
 _TIMED_NAME = re.compile(r"\d{8}T\d{6}Z-")
 """Beginning of a name from `run_name`."""
 _LAST_TEXT = re.compile(r"last(?:~(\d+))?")
-"""`last` or `last~N`: the run N runs before the newest."""
+"""`last` is the newest run, and `last~2` is the second run before the newest."""
 _MAX_SAME_NAMES = 1000
 """Maximum number of runs with the same second and collective. It ends the search for a free name."""
 
@@ -117,9 +117,10 @@ def entries(store: Path) -> Iterator[StoreEntry]:
             f"cannot read the store {store}: {error.strerror}", remedy=f"set {STORE_VARIABLE} to a readable folder"
         ) from error
     for directory_entry in directory_entries:
-        is_folder = directory_entry.is_dir()
         path = Path(directory_entry.path)
-        if directory_entry.name.startswith(".") or not (is_folder or path.suffix in _LOG_SUFFIXES):
+        is_folder, is_log_file = directory_entry.is_dir(), path.suffix in _LOG_SUFFIXES
+        belongs_to_store = directory_entry.name.startswith(".")
+        if belongs_to_store or not (is_folder or is_log_file):
             continue
         log = path / RECORDS if is_folder else path
         try:
@@ -166,9 +167,9 @@ def find(text: str, store: Path | None = None) -> Path:
 
 
 def _find_last(runs: dict[str, Path], runs_back: int, store: Path) -> Path:
-    """Returns the log of the run `runs_back` runs before the newest. Logs without a time in their name do not count.
+    """Returns the log of a run by its distance from the newest: 0 is the newest run, 1 the run before.
 
-    Runs that start in the same second are sorted by their names.
+    Logs without a time in their name are ignored. Runs that start in the same second are sorted by their names.
     """
     timed = sorted(name for name in runs if _TIMED_NAME.match(name))
     if runs_back >= len(timed):

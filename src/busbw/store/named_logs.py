@@ -32,8 +32,8 @@ def read_named_logs(
 
     Args:
         names: Each is a path, a run of the default store as in `find`, or a folder of runs and logs.
-        on_note: Receives a sentence for each log that was given several times. In a folder, also for each document and
-            each record of a search.
+        on_note: Receives a sentence for each log that was given several times. Receives also a sentence for each
+            document and each record of a search in a folder.
         on_skipped: Receives a sentence for each other unreadable file of a folder, such as the log of a failed run.
 
     Raises:
@@ -77,9 +77,11 @@ def _is_document(path: Path) -> bool:
 
 
 def _find_named_logs(name: str) -> list[_NamedLog]:
+    """Returns all logs of a folder of logs, otherwise the one log with this path or name."""
     folder = Path(name)
     is_run = (folder / RECORDS).is_file()
-    if not name or not folder.is_dir() or is_run:  # Path("") is the current folder
+    is_folder_of_logs = bool(name) and folder.is_dir() and not is_run  # Path("") is the current folder
+    if not is_folder_of_logs:
         return [_NamedLog(find(name), is_in_folder=False)]
     paths = sorted(entry.log for entry in entries(folder))
     if not paths:

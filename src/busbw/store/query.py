@@ -45,7 +45,7 @@ class Filter(Struct, kw_only=True, frozen=True):
     since_s: float | None = None
     """Earliest start of a run in seconds since 1970."""
     until_s: float | None = None
-    """Like `since_s`, but exclusive: runs start before it."""
+    """End of the period in seconds since 1970, exclusive: runs start before it."""
     placement: Placement | None = None
     min_bytes: int | None = None
     """Smallest size, inclusive."""
@@ -139,7 +139,7 @@ class MeasuredSeries(NamedTuple):
 
 
 def list_runs(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> list[RunRow]:
-    """Returns the matching runs, newest first. Sizes, types and busbw of a run are those of its matching series only.
+    """Returns the matching runs, newest first. Sizes, types and busbw of a run come from its matching series only.
 
     The filter's placement is ignored.
     """
@@ -207,7 +207,10 @@ def count_wrong(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, in
 
 
 def _timed_points_clause(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
-    """Returns the SQL WHERE clause for matching points with a time, and its values."""
+    """Returns the SQL WHERE clause for matching points with a time, and the values for its question marks.
+
+    Without a placement in the filter, in-place points do not match.
+    """
     where, values = _where_clause(wanted)
     placements = (wanted.placement,) if wanted.placement else ("out_of_place", "unstated")
     min_bytes = 0 if wanted.min_bytes is None else wanted.min_bytes
@@ -220,7 +223,7 @@ def _timed_points_clause(wanted: Filter) -> tuple[str, tuple[Any, ...]]:
 
 
 def list_points(connection: sqlite3.Connection, wanted: Filter, *, limit: int | None = None) -> Iterator[StoredPoint]:
-    """Yields the matching points: those of the newest run first, within a run by series and size."""
+    """Yields the matching points: the newest run first, within a run by series and size."""
     where, values = _where_clause(wanted, points=True)
     # CROSS JOIN fixes the join order, so that SQLite returns the newest first without sorting all rows.
     rows = connection.execute(
@@ -256,10 +259,10 @@ def _decode_run_row(row: tuple[Any, ...]) -> RunRow:
 
 
 def _where_clause(wanted: Filter, *, points: bool = False) -> tuple[str, tuple[Any, ...]]:
-    """Returns the filter as an SQL WHERE clause and its values.
+    """Returns the filter as an SQL WHERE clause, and the values for its question marks.
 
-    With `points`, the filter's sizes and placement select points. Otherwise the placement is ignored, and the sizes
-    select the series whose range of sizes overlaps theirs.
+    With `points`, the filter's sizes and placement select points. Otherwise the placement is ignored, and a series is
+    selected if its range of sizes overlaps the filter's range.
     """
     conditions: list[tuple[str, Any]] = [
         ("series.collective = ?", wanted.collective),

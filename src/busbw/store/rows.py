@@ -19,7 +19,7 @@ MAX_INTEGER = (1 << 63) - 1
 _TIME_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
 
 _CIRCUMSTANCE_NAME = re.compile(r"machine\.|iterations$|version|build$|driver|plugin", re.IGNORECASE)
-"""Names of settings that may explain a change between runs."""
+"""Names of settings that may explain a change between runs, such as machine.kernel and iterations."""
 
 
 def insert_log(cursor: sqlite3.Cursor, file_id: int, log: Log, *, changed_s: float) -> None:
@@ -107,7 +107,7 @@ def _circumstances(table: Table) -> dict[str, str]:
 
 
 def series_values(table: Table, row: Row) -> tuple[object, ...]:
-    """Returns the columns `collective` to `variant` of the table `series` for the row, as in `StoredPoint`."""
+    """Returns the columns `collective` to `variant` of the table `series` for a row, in the order of `StoredPoint`."""
     ranks = table.ranks_of(row)
     return (table.collective_of(row), row.dtype, row.redop, row.root, ranks, row.group, row.variant)
 

@@ -30,7 +30,7 @@ class SourcedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 
 
 class Fabric(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Links of one rank to the other ranks of its domain, the ranks that it reaches over these links."""
+    """Links of one type from one rank. The ranks that these links reach are the domain of the rank."""
 
     kind: Literal["NVLink", "Infinity Fabric", "PCIe", "host memory"]
     layout: Literal["switch", "mesh", "shared"]
@@ -99,7 +99,7 @@ class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_joined_by_nvlink(self) -> bool:
-        """True if NVLink connects all GPUs of a node. Bridges join only some PCIe cards, or none."""
+        """True if NVLink connects all GPUs of a node. A second fabric (PCIe) means that NVLink joins only some GPUs."""
         return [fabric.kind for fabric in self.fabrics] == ["NVLink"]
 
     @property
@@ -127,7 +127,7 @@ def systems() -> dict[str, System]:
 
 
 def find(name: str, *, other_values: Sequence[str] = ()) -> System:
-    """Returns the description with a name, or that of the file at a path; see `Catalog.find`.
+    """Returns the description with a name, or the description in the file at a path; see `Catalog.find`.
 
     Raises:
         UsageError: The description does not exist or its file is invalid.
@@ -139,7 +139,7 @@ def find(name: str, *, other_values: Sequence[str] = ()) -> System:
 def find_in_text(text: str) -> System | None:
     """Returns the system with the device named in a text, such as a device list or a table's title; None if unknown.
 
-    The longest device name counts: a text with "H100 NVL" also contains "H100".
+    The longest device name decides: a text with "H100 NVL" also contains "H100".
     """
     matches = [
         (len(device), system)
@@ -151,7 +151,7 @@ def find_in_text(text: str) -> System | None:
 
 
 _NIC_COUNT_AND_RATE = re.compile(r"(\d{1,3})\s*x\s*(\d{2,4})\s*(?:g(?:b(?:ps|it/s|/s)?|bit)?)?(?![\w])", re.IGNORECASE)
-"""Number and rate of NICs: 8x400, 8 x 400 Gb/s."""
+"""Number and rate of NICs: 8x400, 8x400G, 8 x 400 Gb/s. Not 8x400mm."""
 _MIN_NIC_GBIT = 10
 """Minimum rate of a NIC. A smaller number after the x has another meaning."""
 

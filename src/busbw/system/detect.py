@@ -42,7 +42,7 @@ class DetectedMachine(Struct, kw_only=True, frozen=True):
 
 
 def detect_machine(root: Path = Path("/")) -> DetectedMachine:
-    """Detects this machine, or the machine of a test, which has the folders /proc and /sys below `root`."""
+    """Detects this machine. Tests pass a `root` with the folders proc and sys of another machine."""
     cpuinfo = _read_text(root / "proc/cpuinfo") or ""
     model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     processor_count = len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
@@ -95,6 +95,7 @@ def _read_text(path: Path) -> str | None:
 
 
 def _detect_gpus(root: Path) -> tuple[str, ...] | None:
+    """Returns the names of the GPUs, from the driver's files, otherwise from nvidia-smi. None if neither answers."""
     files = sorted(root.glob("proc/driver/nvidia/gpus/*/information"))
     models = [re.search(r"^Model:\s*(.+)$", _read_text(file) or "", re.MULTILINE) for file in files]
     names = tuple(model[1].strip() for model in models if model)
@@ -117,10 +118,11 @@ def _detect_gpus(root: Path) -> tuple[str, ...] | None:
 
 
 def _detect_rdma_ports(root: Path) -> list[NetworkPort]:
+    """Returns the ports of RDMA NICs that are active or have an unknown state."""
     ports = []
     for port in sorted(root.glob("sys/class/infiniband/*/ports/*")):
         state = _read_text(port / "state")
-        if state and "ACTIVE" not in state:  # a port with an unreadable state is kept
+        if state and "ACTIVE" not in state:
             continue
         rate = re.match(r"([\d.]+) Gb/sec", _read_text(port / "rate") or "")
         ports.append(NetworkPort(name=port.parent.parent.name, has_rdma=True, gbit=float(rate[1]) if rate else None))
@@ -128,6 +130,7 @@ def _detect_rdma_ports(root: Path) -> list[NetworkPort]:
 
 
 def _detect_ethernet_ports(root: Path) -> list[NetworkPort]:
+    """Returns the physical network interfaces without RDMA that are not down."""
     ports = []
     for interface in sorted(root.glob("sys/class/net/*")):
         is_virtual = not (interface / "device").exists()

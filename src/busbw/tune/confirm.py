@@ -1,4 +1,7 @@
-"""Confirmation of screened candidates by A/B sessions. Side A of a session has the settings adopted so far."""
+"""Confirmation of screened candidates by A/B sessions.
+
+Side A of a session has the settings that earlier sessions adopted. Side B has one candidate in addition.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +14,7 @@ from busbw.tune.outputs import Winner
 from busbw.tune.screen import ScreenedCandidate, with_settings
 
 MIN_GAIN = 0.02
-"""Fraction that a candidate must have gained at some size in the screening, to be measured by A/B."""
+"""Minimum gain at the best size in the screening for an A/B session: 2 %."""
 
 
 @dataclass
@@ -56,7 +59,7 @@ def confirm(
     for number, entry in enumerate(best, start=1):
         candidate = entry.candidate
         if dict(tuning.adopted).keys() & dict(candidate.setting).keys():
-            continue  # an adopted candidate, with a larger gain in screening, sets the same variable
+            continue  # an adopted candidate sets the same variable, and gained more in the screening
         folder = measurement.folder / f"confirm-{number:02}"
         folder.mkdir()
         current_side = with_settings(base, tuning.adopted)

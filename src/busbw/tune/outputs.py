@@ -2,7 +2,7 @@
 
 The example plugin (ext-tuner/example in NCCL's sources, since 2.27) reads lines of comma-separated fields: collective,
 minimum and maximum bytes, algorithm, protocol, channels, nodes, ranks, pipelined operations, registered buffers. The
-first matching line counts. -1 matches everything, or leaves the choice of channels to NCCL. # begins a comment line.
+first matching line applies. -1 matches everything, or leaves the choice of channels to NCCL. # begins a comment line.
 """
 
 from collections.abc import Sequence
@@ -62,8 +62,9 @@ def tuner_file(
         algorithm = _ALGORITHMS.get(variables.get("NCCL_ALGO", "").lower())
         protocol = _PROTOCOLS.get(variables.get("NCCL_PROTO", "").lower())
         has_other_variables = bool(variables.keys() - {"NCCL_ALGO", "NCCL_PROTO"})
-        is_complete = collective in _COLLECTIVES and algorithm and protocol
-        if has_other_variables or not is_complete:
+        has_all_fields = collective in _COLLECTIVES and algorithm and protocol
+        can_express_setting = has_all_fields and not has_other_variables
+        if not can_express_setting:
             text = " ".join(f"{name}={value}" for name, value in winner.setting)
             omitted.append(
                 f"{text} at {size_text(winner.size_bytes)} is not in the tuner file, because it needs an algorithm "
