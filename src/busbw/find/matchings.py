@@ -40,7 +40,7 @@ def circle_matching(items: Indices, number: int) -> Indices:
 def matching_between(groups: Sequence[Indices], number: int) -> Indices:
     """Returns disjoint pairs of items of different groups, as many as possible.
 
-    Groups are paired by the circle method. Item i of the smaller group is paired with item i + shift of the larger group.
+    Groups are paired by the circle method. Item i of the smaller group is paired with item i + shift of the larger one.
     The shift grows after every pair of groups has occurred.
     """
     cycle = max(circle_count(len(groups)), 1)

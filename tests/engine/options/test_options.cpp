@@ -394,7 +394,7 @@ TEST_CASE("options: alltoallv's variables are read only for alltoallv") {
   CHECK(bytes.bytes.cells == std::vector<std::uint64_t>{192, 400, 592, 800});
   CHECK(bytes.scale == 2);
   CHECK(settings.print_summary);
-  CHECK(bytes.max_bytes == 32 * kMiB);
+  CHECK(bytes.buffer_bytes == 32 * kMiB);
   const AlltoallvSettings others = options_of("", {{"NCCL_TESTS_ALLTOALLV_SPREAD", "9"}}).collective_settings.alltoallv;
   CHECK(std::get<DistanceSpread>(others.pattern).spread == 1);
 
