@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from busbw.find.cluster import Indices, Mask
+from busbw.find.cluster import UNKNOWN, Indices, Mask
 from busbw.find.evidence import LINK_SHARES, connection_evidence, connection_odds
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Columns, Part, count_per_part
@@ -32,7 +32,7 @@ class Candidates:
     penalty: Values
     """Penalty of the score of each part: log number of parts that could be accused instead, plus rarity of its kind."""
     connections: Indices
-    """Number of the connection of each flow."""
+    """Number of the connection of each flow. UNKNOWN if the flow may collide: it is no evidence for hashed links."""
 
     @cached_property
     def crossing(self) -> Indices:
@@ -42,8 +42,10 @@ class Candidates:
     @cached_property
     def _flows_by_connection(self) -> csr_array:
         """1 if one of the `crossing` flows (column) belongs to a connection (row)."""
-        numbers = np.unique(self.connections[self.crossing], return_inverse=True)[1]
-        return csr_array((np.ones(len(numbers)), (numbers, np.arange(len(numbers)))))
+        connections = self.connections[self.crossing]
+        known = np.flatnonzero(connections != UNKNOWN)
+        names, numbers = np.unique(connections[known], return_inverse=True)
+        return csr_array((np.ones(len(known)), (numbers, known)), shape=(len(names), len(connections)))
 
     @cached_property
     def _crossing_membership(self) -> csr_array:
@@ -54,7 +56,7 @@ class Candidates:
         # The evidence for hashed links depends on all flows of a connection.
         changed_per_connection = self._flows_by_connection @ changed
         in_changed_connection = self._flows_by_connection.T @ changed_per_connection
-        return np.flatnonzero(self._crossing_membership @ in_changed_connection)
+        return np.flatnonzero(self._crossing_membership @ (in_changed_connection + changed))
 
     def totals(self, evidence: Values, rows: Indices) -> Values:
         """Returns the evidence for some parts (rows) and each hypothesis, from the evidence of the `crossing` flows.
@@ -66,7 +68,8 @@ class Candidates:
         totals_by_share = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
         hashed = [position for position, row in enumerate(rows) if FAMILIES[self.parts[row].family].is_hashed]
         if hashed:
-            # All flows of a connection cross the same link, so the connection is the unit of evidence.
+            # All flows of a connection cross the same link, so the connection is the unit of evidence. Flows that were slow
+            # in a collision are left out: the search repeats just these flows alone, so they would be no fair sample.
             is_crossed = (membership[hashed] @ self._flows_by_connection.T > 0).astype(np.float64)
             crossed_connections = np.flatnonzero(np.bincount(is_crossed.indices))
             is_crossed = is_crossed[:, crossed_connections]
@@ -191,7 +194,8 @@ class CandidateSelector:
                 penalty += [one.penalty] * len(selected)
         row, column = np.concatenate(rows), np.concatenate(flows)
         membership = csr_array((np.ones(len(row)), (row, column)), shape=(len(parts), len(self._observed)))
-        return Candidates(tuple(parts), membership, np.array(penalty), self._observed.connections)
+        connections = np.where(self._is_collision_free, self._observed.connections, UNKNOWN)
+        return Candidates(tuple(parts), membership, np.array(penalty), connections)
 
     def _of_family(self, family: int, slow: Indices, min_share: float, min_flows: int) -> _FamilyCandidates:
         """Returns the candidates of a family. `slow`: the slow flows that are evidence."""

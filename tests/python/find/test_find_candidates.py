@@ -1,12 +1,18 @@
 """Numbers of flows that a search keeps from explanation to explanation."""
 
-import numpy as np
-from find_clusters import simulate
+import math
 
-from busbw.find.candidates import CrossingCounts
+import numpy as np
+import pytest
+from find_clusters import simulate
+from scipy.sparse import csr_array
+
+from busbw.find.candidates import Candidates, CrossingCounts
+from busbw.find.cluster import UNKNOWN
+from busbw.find.evidence import LINK_SHARES
 from busbw.find.explanation import Explanation, explain
 from busbw.find.observations import Observations
-from busbw.find.parts import FAMILIES
+from busbw.find.parts import FAMILIES, Part
 from busbw.find.search import Search
 from busbw.simulator.measurer import SimulatedMeasurer
 
@@ -60,3 +66,17 @@ def assert_as_counted_anew(counts: CrossingCounts, observed: Observations, is_co
         kept, fresh = (one.count(observed, family, is_counted) for one in (counts, CrossingCounts()))
         assert np.trim_zeros(kept.flows, "b").tolist() == np.trim_zeros(fresh.flows, "b").tolist()
         assert kept.crossed_parts == fresh.crossed_parts
+
+
+def test_a_flow_that_may_collide_is_no_evidence_for_hashed_links() -> None:
+    """Flows that were slow in a collision are repeated alone, so their connections are no fair sample."""
+    uplink = next(number for number, family in enumerate(FAMILIES) if family.is_hashed)
+    # The connection 0 has a slow flow (row 0 of the evidence) that may collide, and a fast flow alone (row 1).
+    membership = csr_array(np.array([[0.0, 1.0], [1.0, 1.0]]))
+    parts = (Part(uplink, 0), Part(FAMILIES.index(next(one for one in FAMILIES if one.kind == "node")), 0))
+    candidates = Candidates(parts, membership, penalty=np.zeros(2), connections=np.array([UNKNOWN, 0]))
+    uplink_totals, node_totals = candidates.totals(np.array([[5.0], [-1.0]]), np.arange(2))
+    expected = [math.log(share * math.exp(-1) + 1 - share) for share in LINK_SHARES]
+    assert uplink_totals.tolist() == pytest.approx(expected)
+    assert set(node_totals.tolist()) == {4.0}
+    assert candidates.rows_with(np.array([True, False])).tolist() == [1]
