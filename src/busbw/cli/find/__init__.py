@@ -92,7 +92,7 @@ from busbw.simulator.faults import FORMS
     metavar="SIZE",
     help="Bytes of each flow, such as 8M.  [default: 64M between nodes, 256M inside]",
 )
-@click.option("--pairs", is_flag=True, help="Measure all pairs of nodes, too.")
+@click.option("--pairs", is_flag=True, help="Measure each pair of nodes on each rail.")
 @click.option("--max-rounds", type=click.IntRange(min=1), metavar="N", help="Measure at most N rounds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the rounds and the simulation.")
 @click.option(
