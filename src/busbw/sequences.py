@@ -164,6 +164,9 @@ class SequenceOnDemand(LazySequence[Item]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        return repr(self._items)
+
     def _item(self, position: int) -> Item:
         return self._items[position]
 

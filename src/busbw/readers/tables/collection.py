@@ -107,5 +107,7 @@ def _join_chunks(chunks: list[TableChunk]) -> list[Table]:
 
 def _join_table(chunks: list[Table]) -> Table:
     """Returns the whole table. The last chunk has the facts about the end of the table."""
+    if len(chunks) == 1:
+        return chunks[0]  # its rows may be `PlainRows`, which are faster than a tuple of rows
     rows = chain.from_iterable(chunk.rows for chunk in chunks)
     return msgspec.structs.replace(chunks[-1], rows=tuple(rows))
