@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from busbw.logs import Refusal, Table
-from busbw.readers.tables import headers
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
-from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.headers import HeaderLine, TableFacts
 from busbw.readers.tables.inference import Entry, TableInference, are_descending, single_rows
 from busbw.readers.tables.layouts import (
     BOTH,
@@ -194,19 +193,17 @@ class TableAssembler:
             if self._pending.continuations > _MAX_CONTINUATIONS:
                 yield from self._refuse_pending()
 
-    def starts_other_table(self, text: str) -> bool:
+    def starts_other_table(self, line: HeaderLine) -> bool:
         """True if a line begins another table than the open one."""
         facts = self._facts
-        if facts is None or not (self._has_rows or facts.has_footer):
-            return False
-        return headers.begins_run(text) or headers.begins_columns(text)
+        return line.begins_table and facts is not None and (self._has_rows or facts.has_footer)
 
-    def refuse_rows_above_header(self, text: str) -> Iterator[Event]:
+    def refuse_rows_above_header(self, line: HeaderLine) -> Iterator[Event]:
         """Refuses the rows if a line belongs to their header, which must be above them: the log is newest first."""
         facts, entries = self._facts, self._entries
         if facts is None or facts.has_header or not entries:
             return
-        if not headers.is_units_line(text) and not (headers.begins_columns(text) and are_descending(entries, facts)):
+        if not line.is_units_line and not (line.begins_columns and are_descending(entries, facts)):
             return
         self._entries, self._uniform_row_count, self._has_rows = [], 0, False
         for row in single_rows(entries):
@@ -214,13 +211,13 @@ class TableAssembler:
                 row.line, row.text, "it stands above its header: the log is newest first; sort it by time"
             )
 
-    def add_header_line(self, line: int, text: str) -> bool:
+    def add_header_line(self, line_number: int, text: str, line: HeaderLine) -> bool:
         """Adds a line of a header or a footer. Returns false if the line is neither."""
         facts = self._facts
         if facts is None:
-            facts = TableFacts(first_line=line)
+            facts = TableFacts(first_line=line_number)
             self._context.apply_to(facts)
-        if not headers.parse_header_line(text, facts):
+        if not line.add_to(facts):
             return False
         caption = self._context.caption
         if facts.columns.backends and len(caption) == len(facts.columns.backends):

@@ -1,12 +1,14 @@
 """Parses the lines around the rows of a table: header, device list, footer and warnings.
 
-Each line adds to the `TableFacts` of its table. assembly.py decides which table a line belongs to.
+Each line adds to the `TableFacts` of its table. assembly.py decides which table a line belongs to. A long log repeats
+its lines, so the meaning of a line does not depend on its table: `parse_header_line` returns it as a `HeaderLine`.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 from busbw.logs import Placement, Rank
 from busbw.readers.tables import collectives
@@ -38,6 +40,11 @@ _PLACEMENTS = re.compile(
     r"[#\s]*(in-place|out-of-place)(?:\s*\([^()]*\))?\s+(in-place|out-of-place)(?:\s*\([^()]*\))?\s*$"
 )
 
+_RUN_BEGINNINGS = ("nccl-tests version", "Collective test starting", "nThread", "Using devices", "rccl-tests:")
+"""Beginnings of the lines of which each begins the header of a run, after their '#'."""
+
+MAX_REMARK_LENGTH = 4000
+"""Maximum number of characters of a line outside of rows. A longer line belongs to no header or footer."""
 MAX_RANKS = 100_000
 """Maximum number of ranks kept from a device list."""
 
@@ -92,131 +99,205 @@ class TableFacts:
         return list(processes.values())
 
 
-def begins_run(text: str) -> bool:
-    """True if a line begins the header of a run, so that earlier rows belong to another table."""
-    content = text.lstrip("# ")
-    return content.startswith(
-        ("nccl-tests version", "Collective test starting", "nThread", "Using devices", "rccl-tests:")
+_AddContent = Callable[[TableFacts], bool]
+"""Adds the content of a line to the facts of its table. Returns false if the line has none for this table."""
+
+
+class HeaderLine(NamedTuple):
+    """Meaning of a line, which may belong to a header or a footer."""
+
+    begins_table: bool
+    """True if earlier rows belong to another table."""
+    begins_columns: bool
+    """True if the line begins the header above rows."""
+    is_units_line: bool
+    """True if the line has the units of columns, below their names."""
+    add_content: tuple[_AddContent, ...]
+    """Possible contents. The first function that returns true has added the content."""
+
+    def add_to(self, facts: TableFacts) -> bool:
+        """Adds the content to the facts. Returns false if the line belongs to no header or footer."""
+        return any(add_content(facts) for add_content in self.add_content)
+
+
+def begins_table(text: str) -> bool:
+    """True if a line begins the header of a run or of columns, so that earlier rows belong to another table."""
+    return text.lstrip("# ").startswith(_RUN_BEGINNINGS) or _begins_columns(text)
+
+
+def _begins_columns(text: str) -> bool:
+    return is_column_header(text) or _parse_placements(text) is not None
+
+
+@lru_cache(maxsize=1024)  # a long log repeats most lines of its headers and footers
+def parse_header_line(text: str) -> HeaderLine:
+    """Returns the meaning of a line, which must not be longer than `MAX_REMARK_LENGTH`."""
+    return HeaderLine(
+        begins_table=begins_table(text),
+        begins_columns=_begins_columns(text),
+        is_units_line="GB/s)" in text and not is_column_header(text) and bool(_parse_units(split_header(text))),
+        add_content=tuple(_parse_contents(text)),
     )
 
 
-def parse_header_line(text: str, facts: TableFacts) -> bool:
-    """Adds the content of a header or footer line to the facts. Returns false if the line is neither."""
+def _parse_contents(text: str) -> Iterator[_AddContent]:
+    """Yields the possible contents of a line."""
     content = text.lstrip("# ")
     if not content:
-        return True
+        yield _accept
+        return
     for beginning, parse in _PARSERS_BY_FIRST_WORD.get(content.split(None, 1)[0], ()):
-        if content.startswith(beginning) and parse(content, facts):
-            return True
+        if content.startswith(beginning) and (add_content := parse(content)):
+            yield add_content
     if "CCL version" in text and (match := _LIBRARY.search(text)):
-        facts.library = f"{match[1]}CCL {match[2]}"
-        return True
+        yield _make_setter("library", f"{match[1]}CCL {match[2]}")
     if ("Test " in text or "Invalid number" in text) and (match := _FAILURE.search(text)):
-        # After the footer, the line only repeats that data were wrong or the run was slower than required.
-        if not facts.has_footer:
-            facts.end_reason = facts.end_reason or match.group().strip()
-        return True
-    if text.startswith("#") and text.endswith("...") and facts.ranks:
-        facts.list_is_cut = True
-        return True
-    return _parse_columns(text, facts)
+        yield partial(_add_failure, match.group().strip())
+    if text.startswith("#") and text.endswith("..."):
+        yield _cut_device_list
+    if add_columns := _parse_columns(text):
+        yield add_columns
 
 
-def _parse_rank(text: str, facts: TableFacts) -> bool:
-    match = _RANK.match(text)
-    if match and len(facts.ranks) < MAX_RANKS:
-        facts.ranks.append(_make_rank(match))
-    elif not match and text.rstrip().endswith("..."):
-        facts.list_is_cut = True
-        return True
-    return match is not None
+def _make_setter(name: str, value: str | int | bool) -> _AddContent:
+    """Returns the function that sets a fact."""
+    return partial(_set, name, value)
 
 
-def _parse_parameters(text: str, facts: TableFacts) -> bool:
-    match = _NTHREAD.match(text)
-    if match:
-        facts.settings["nThread"] = match[1]
-        for key, value in _PARAMETER.findall(match[2]):
-            facts.settings[key.strip()] = value
-    return match is not None
-
-
-def _parse_version(text: str, facts: TableFacts) -> bool:
-    match = _VERSION.match(text)
-    if match:
-        facts.version = f"nccl-tests {match[1]}"
-        if library := _LIBRARY_CODE.search(match[2]):
-            facts.library = library_text(int(library[1]))
-        if busbw_version := _BUSBW_VERSION.search(match[2]):
-            facts.version = f"busbw {busbw_version[1]}"
-            facts.library = facts.library or busbw_version[2]
-    return match is not None
-
-
-def _parse_rccl_version(text: str, facts: TableFacts) -> bool:
-    facts.version = f"rccl-tests {text.partition('Version')[2].strip()}"
+def _set(name: str, value: str | int | bool, facts: TableFacts) -> bool:
+    setattr(facts, name, value)
     return True
 
 
-def _parse_start(text: str, facts: TableFacts) -> bool:
+def _accept(_facts: TableFacts) -> bool:
+    return True
+
+
+def _cut_device_list(facts: TableFacts) -> bool:
+    facts.list_is_cut = facts.list_is_cut or bool(facts.ranks)
+    return bool(facts.ranks)
+
+
+def _add_failure(reason: str, facts: TableFacts) -> bool:
+    # After the footer, the line only repeats that data were wrong or the run was slower than required.
+    if not facts.has_footer:
+        facts.end_reason = facts.end_reason or reason
+    return True
+
+
+def _parse_rank(text: str) -> _AddContent | None:
+    if match := _RANK.match(text):
+        return partial(_add_rank, _make_rank(match))
+    return _make_setter("list_is_cut", True) if text.rstrip().endswith("...") else None
+
+
+def _add_rank(rank: Rank, facts: TableFacts) -> bool:
+    if len(facts.ranks) < MAX_RANKS:
+        facts.ranks.append(rank)
+    return True
+
+
+def _parse_parameters(text: str) -> _AddContent | None:
+    match = _NTHREAD.match(text)
+    if match is None:
+        return None
+    parameters = {key.strip(): value for key, value in _PARAMETER.findall(match[2])}
+    return partial(_add_settings, {"nThread": match[1], **parameters})
+
+
+def _add_settings(settings: dict[str, str], facts: TableFacts) -> bool:
+    facts.settings |= settings
+    return True
+
+
+def _parse_version(text: str) -> _AddContent | None:
+    match = _VERSION.match(text)
+    if match is None:
+        return None
+    library = _LIBRARY_CODE.search(match[2])
+    library_version = library_text(int(library[1])) if library else None
+    if busbw_version := _BUSBW_VERSION.search(match[2]):
+        return partial(_add_version, f"busbw {busbw_version[1]}", library_version, busbw_version[2])
+    return partial(_add_version, f"nccl-tests {match[1]}", library_version, None)
+
+
+def _add_version(version: str, library: str | None, backend: str | None, facts: TableFacts) -> bool:
+    facts.version = version
+    facts.library = library or facts.library or backend
+    return True
+
+
+def _parse_rccl_version(text: str) -> _AddContent:
+    return _make_setter("version", f"rccl-tests {text.partition('Version')[2].strip()}")
+
+
+def _parse_start(text: str) -> _AddContent | None:
     match = _STARTING.match(text)
     name, _, suffix = match[1].partition("_perf") if match else ("", "", "")
     if not _PROGRAM_NAME.match(name):
-        return False
-    facts.program = f"{name}_perf{suffix}"
-    facts.stated_collective = collectives.single_collective_in(name)
+        return None
+    return partial(_add_program, f"{name}_perf{suffix}", collectives.single_collective_in(name))
+
+
+def _add_program(program: str, collective: str | None, facts: TableFacts) -> bool:
+    facts.program, facts.stated_collective = program, collective
     return True
 
 
-def _parse_conclusion(_text: str, facts: TableFacts) -> bool:
-    facts.has_conclusion = True
-    return True
+def _parse_conclusion(_text: str) -> _AddContent:
+    return _make_setter("has_conclusion", True)
 
 
-def _parse_group(text: str, facts: TableFacts) -> bool:
+def _parse_group(text: str) -> _AddContent | None:
     match = _GROUP.match(text)
-    if match:
-        facts.group = int(match[1])
-        if len(facts.group_ranks) < MAX_RANKS:
-            facts.group_ranks[facts.group] = int(match[2])
-    return match is not None
+    return partial(_add_group, int(match[1]), int(match[2])) if match else None
 
 
-def _parse_average(text: str, facts: TableFacts) -> bool:
+def _add_group(group: int, rank_count: int, facts: TableFacts) -> bool:
+    facts.group = group
+    if len(facts.group_ranks) < MAX_RANKS:
+        facts.group_ranks[group] = rank_count
+    return True
+
+
+def _parse_average(text: str) -> _AddContent | None:
     match = _AVERAGE.match(text)
-    if match:
-        facts.average = match[1]
-    return match is not None
+    return _make_setter("average", match[1]) if match else None
 
 
-def _parse_out_of_bounds(text: str, facts: TableFacts) -> bool:
+def _parse_out_of_bounds(text: str) -> _AddContent | None:
     match = _OUT_OF_BOUNDS.match(text)
-    if match:
-        facts.out_of_bounds = int(match[1])
-    return match is not None
+    return _make_setter("out_of_bounds", int(match[1])) if match else None
 
 
-def _parse_one_sided(_text: str, facts: TableFacts) -> bool:
-    facts.settings["one_sided"] = "True"
+def _parse_one_sided(_text: str) -> _AddContent:
+    return partial(_add_settings, {"one_sided": "True"})
+
+
+def _parse_end_reason(text: str) -> _AddContent:
+    return partial(_add_end_reason, text.partition(":")[2].strip()[:300])
+
+
+def _add_end_reason(reason: str, facts: TableFacts) -> bool:
+    facts.end_reason = facts.end_reason or reason
     return True
 
 
-def _parse_end_reason(text: str, facts: TableFacts) -> bool:
-    facts.end_reason = facts.end_reason or text.partition(":")[2].strip()[:300]
-    return True
+def _parse_warning(text: str) -> _AddContent:
+    return partial(_add_warning, text.removeprefix("Warning: ").strip())
 
 
-def _parse_warning(text: str, facts: TableFacts) -> bool:
+def _add_warning(warning: str, facts: TableFacts) -> bool:
     if len(facts.warnings) < 100:
-        facts.warnings.append(text.removeprefix("Warning: ").strip())
+        facts.warnings.append(warning)
     return True
 
 
-def _accept_without_content(_text: str, _facts: TableFacts) -> bool:
-    return True
+def _accept_without_content(_text: str) -> _AddContent:
+    return _accept
 
 
-_LINE_PARSERS: tuple[tuple[str, Callable[[str, TableFacts], bool]], ...] = (
+_LINE_PARSERS: tuple[tuple[str, Callable[[str], _AddContent | None]], ...] = (
     ("Rank", _parse_rank),
     ("nThread", _parse_parameters),
     ("nccl-tests version", _parse_version),
@@ -245,13 +326,13 @@ _LINE_PARSERS: tuple[tuple[str, Callable[[str, TableFacts], bool]], ...] = (
 )
 """Beginning of a line after its '#', and the function that parses it.
 
-The function returns false if only the beginning matches.
+The function returns None if only the beginning matches.
 """
 
 LINE_BEGINNINGS = tuple(beginning for beginning, _ in _LINE_PARSERS)
 """Beginnings of all header and footer lines, after their '#'."""
 
-_PARSERS_BY_FIRST_WORD: dict[str, list[tuple[str, Callable[[str, TableFacts], bool]]]] = {}
+_PARSERS_BY_FIRST_WORD: dict[str, list[tuple[str, Callable[[str], _AddContent | None]]]] = {}
 for _line_parser in _LINE_PARSERS:
     _PARSERS_BY_FIRST_WORD.setdefault(_line_parser[0].split()[0], []).append(_line_parser)
 
@@ -299,28 +380,29 @@ def _parse_placements(text: str) -> tuple[Placement, ...] | None:
     return BOTH if match[1] == "out-of-place" else ("in_place", "out_of_place")
 
 
-def begins_columns(text: str) -> bool:
-    """True if a line begins the header above rows, so that earlier rows belong to another table."""
-    return is_column_header(text) or _parse_placements(text) is not None
-
-
-def _parse_columns(text: str, facts: TableFacts) -> bool:
+def _parse_columns(text: str) -> _AddContent | None:
     """Parses a line above the rows that names placements, columns or units."""
     if not ("algbw" in text or "-place" in text or "GB/s)" in text):
-        return False
+        return None
     if is_column_header(text):
-        _parse_column_names(split_header(text), facts)
-        return True
+        return partial(_add_column_names, tuple(split_header(text)))
     if named := _parse_placements(text):
-        facts.named_placements = named
-        return True
-    if unit := _parse_units(split_header(text)):
-        facts.columns = facts.columns._replace(unit=unit)
-        return True
-    return False
+        return partial(_name_placements, named)
+    unit = _parse_units(split_header(text))
+    return partial(_add_unit, unit) if unit else None
 
 
-def _parse_column_names(words: list[str], facts: TableFacts) -> None:
+def _name_placements(placements: tuple[Placement, ...], facts: TableFacts) -> bool:
+    facts.named_placements = placements
+    return True
+
+
+def _add_unit(unit: str, facts: TableFacts) -> bool:
+    facts.columns = facts.columns._replace(unit=unit)
+    return True
+
+
+def _add_column_names(words: tuple[str, ...], facts: TableFacts) -> bool:
     facts.has_header = True
     placement_count = words.count("algbw")
     # Programs that print an operator and a root print two placements.
@@ -346,18 +428,14 @@ def _parse_column_names(words: list[str], facts: TableFacts) -> None:
     if has_backends:
         backends = tuple(f"backend {number}" for number in range(1, placement_count + 1))
         facts.columns = facts.columns._replace(backends=backends)
+    return True
 
 
-def is_units_line(text: str) -> bool:
-    """True if a line has the units of columns, below their names."""
-    return "GB/s)" in text and not is_column_header(text) and bool(_parse_units(split_header(text)))
-
-
-def _parse_units(header_words: list[str]) -> str:
+def _parse_units(header_words: Sequence[str]) -> str:
     return time_unit(header_words) if "(gb/s)" in header_words else ""
 
 
-def time_unit(header_words: list[str]) -> str:
+def time_unit(header_words: Sequence[str]) -> str:
     """Unit of the times in a header. Empty if it names none."""
     if "(us)" in header_words:
         return "us"

@@ -18,7 +18,6 @@ from busbw.readers.tables.quantities import DTYPES
 from busbw.readers.tables.split_rows import WORD_COUNT, SplitRow
 from busbw.readers.tables.unrelated_lines import is_unrelated
 from busbw.readers.text.broken_rows import reject_broken_row
-from busbw.readers.text.plain_remarks import MAX_REMARK_LENGTH
 from busbw.readers.text.row_forms import begin_with_counts, is_clean_row, is_complete_row, may_be_part
 from busbw.readers.wrappers import cleaning
 from busbw.readers.wrappers.anchors import MAX_LENGTH
@@ -167,7 +166,7 @@ class CleanLineReader:
             else:
                 yield from plain_table.add(line.number, line.text, words)
             return
-        if headers.begins_columns(body) or headers.begins_run(body):
+        if headers.begins_table(body):
             yield from self._end_plain_table(writer)
             if names := plain_tables.parse_columns(body):
                 yield from self._begin_plain_table(body, names, writer)
@@ -204,11 +203,12 @@ class CleanLineReader:
         has_unknown_prefix = 0 < prefix_length < _MAX_UNKNOWN_PREFIX
         stripped = (body[prefix_length:] if has_unknown_prefix else body).strip()
         events: list[Event] = []
-        if len(stripped) > MAX_REMARK_LENGTH:
+        if len(stripped) > headers.MAX_REMARK_LENGTH:
             return events
-        events += assembler.refuse_rows_above_header(stripped)
-        if assembler.starts_other_table(stripped):
+        header_line = headers.parse_header_line(stripped)
+        events += assembler.refuse_rows_above_header(header_line)
+        if assembler.starts_other_table(header_line):
             events += assembler.end_table()
-        if not assembler.add_header_line(number, stripped):
+        if not assembler.add_header_line(number, stripped, header_line):
             self.context.add_line(stripped)
         return events

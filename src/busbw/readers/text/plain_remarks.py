@@ -2,10 +2,9 @@
 
 from functools import lru_cache
 
+from busbw.readers.tables.headers import MAX_REMARK_LENGTH
 from busbw.readers.tables.quantities import DTYPES
 
-MAX_REMARK_LENGTH = 4000
-"""Maximum number of characters of a remark. A longer line is no header or footer."""
 _TYPES = frozenset(DTYPES)
 _CLEANING_MARKS = ("CCL ", "<", "&", "\\n", "[repeated ", "\x1b")
 """Texts of which an ASCII line that unwrapping.py or cleaning.py changes contains at least one, except for prefixes."""
