@@ -13,7 +13,8 @@ from busbw.readers.tables.arithmetic import RatioInterval
 from busbw.readers.tables.collectives import names_with_columns, rank_bounds
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import RawRow, share_count
-from busbw.readers.tables.quantities import NO_NUMBER
+from busbw.readers.tables.quantities import ELEMENT_BYTES, NO_NUMBER
+from busbw.readers.tables.uniform_rows import UniformRows
 from busbw.units import count_text
 
 
@@ -62,6 +63,31 @@ def identify(
         )
     ranks, ranks_from, rank_warnings = _infer_ranks(collective, possible, ratio, evidence.shares, facts)
     return TableIdentity(collective, ranks, (*warnings, *rank_warnings), ranks_from)
+
+
+def stated_identity(facts: TableFacts) -> TableIdentity | None:
+    """Returns the identity that the header states. None if it does not state the collective and all ranks of one group.
+
+    `identify` returns the same if the rows agree with it, see `agrees_with_columns`.
+    """
+    ranks = _count_listed_ranks(facts)
+    is_complete = facts.stated_collective is not None and ranks is not None and ranks > 1
+    return TableIdentity(facts.stated_collective, ranks) if is_complete and not _has_groups(facts) else None
+
+
+def agrees_with_columns(identity: TableIdentity, rows: UniformRows) -> bool:
+    """True if sizes, counts, operators and roots of all rows are those of a collective on this number of ranks."""
+    assert identity.collective is not None
+    assert identity.ranks is not None
+    shares = identity.ranks if collectives()[identity.collective].size == "shares" else 1
+    has_sizes = all(
+        size_bytes == count * ELEMENT_BYTES[dtype] * shares
+        for size_bytes, count, dtype in zip(rows.sizes_bytes, rows.counts, rows.dtypes, strict=True)
+    )
+    return has_sizes and all(
+        identity.collective in names_with_columns(has_operator=redop is not None, has_root=root is not None)
+        for redop, root in set(zip(rows.redops, rows.roots, strict=True))
+    )
 
 
 def _evaluate_columns(rows: Sequence[RawRow], facts: TableFacts) -> _ColumnEvidence:
@@ -127,12 +153,8 @@ def _infer_ranks(
 
     The device list has priority if the figures allow it. Then follow the figures, and then a number in the text.
     """
-    listed = None  # number of ranks in the device list
-    if facts.ranks and not facts.list_is_cut:
-        listed = len({(entry.rank, entry.group) for entry in facts.ranks})
-    if len(facts.rank_zero_processes) > 1:
-        listed = 1  # each process measured alone
-    if facts.group_ranks or len({rank.group for rank in facts.ranks}) > 1:
+    listed = _count_listed_ranks(facts)
+    if _has_groups(facts):
         return listed, "", []  # each group has its own ratio
     low, high = _rank_bounds(collective, possible, ratio, shares)
     from_figures = low if low == high else None
@@ -160,6 +182,19 @@ def _infer_ranks(
     if claimed is not None and _is_within(claimed, low, high):
         return claimed, facts.claimed_by, []
     return None, "", []
+
+
+def _count_listed_ranks(facts: TableFacts) -> int | None:
+    """Returns the number of ranks by the device list. None if the list is cut or missing."""
+    if len(facts.rank_zero_processes) > 1:
+        return 1  # each process measured alone
+    if not facts.ranks or facts.list_is_cut:
+        return None
+    return len({(entry.rank, entry.group) for entry in facts.ranks})
+
+
+def _has_groups(facts: TableFacts) -> bool:
+    return bool(facts.group_ranks) or len({rank.group for rank in facts.ranks}) > 1
 
 
 def _is_within(ranks: int, low: int, high: int) -> bool:

@@ -13,7 +13,7 @@ from busbw.logs import Refusal, Row
 from busbw.readers.tables import arithmetic
 from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
 from busbw.readers.tables.headers import TableFacts
-from busbw.readers.tables.identity import TableIdentity, identify
+from busbw.readers.tables.identity import TableIdentity, agrees_with_columns, identify, stated_identity
 from busbw.readers.tables.layouts import NotARowError, RawRow, parse_row
 from busbw.readers.tables.plain_rows import PlainColumns
 from busbw.readers.tables.quantities import NOT_FINITE, half_step, is_number
@@ -56,12 +56,15 @@ class TableInference:
     def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row | PlainColumns], list[Refusal]]:
         """Returns the valid rows and the refused ones.
 
-        In a longer chunk a few precise rows decide about the table first, which is faster. If a row is then refused or
-        the number of ranks is unknown, all rows decide together.
+        If all rows agree with a complete header, nothing is inferred. Otherwise a few precise rows of a longer chunk
+        decide about the table first, which is faster. If a row is then refused or the number of ranks is unknown, all
+        rows decide together.
         """
         if self._row_builder is not None:
             return self._build_rows(entries, self._row_builder)
         self._may_have_passes = not are_descending(entries, self.facts)
+        if rows := self._build_stated_rows(entries):
+            return rows, []
         settings = dict(self.facts.settings)
         if sum(map(_count_rows, entries)) > 4 * _SAMPLE_ROWS:
             builder = self._infer_facts(_select_precise_rows(entries))
@@ -73,6 +76,24 @@ class TableInference:
         self.warnings = []
         self._row_builder = self._infer_facts(entries)
         return self._build_rows(entries, self._row_builder)
+
+    def _build_stated_rows(self, entries: Sequence[Entry]) -> list[Row | PlainColumns]:
+        """Returns the rows if all of them agree with the header, which then decides. Otherwise returns nothing."""
+        identity = stated_identity(self.facts)
+        may_be_fast = self.facts.columns.unit in ("", "us") and not self._claimed_collective
+        if identity is None or not may_be_fast:
+            return []
+        factor = bandwidth_ratio(identity.collective, identity.ranks)
+        builder = RowBuilder(self.facts, identity, Interpretation(), may_have_passes=self._may_have_passes)
+        assert factor is not None
+        uniform_rows = [entry for entry in entries if isinstance(entry, UniformRows)]
+        if len(uniform_rows) < len(entries) or not builder.accepts_uniform_rows:
+            return []
+        if not all(agrees_with_columns(identity, rows) and rows.agrees(factor) for rows in uniform_rows):
+            return []
+        self.identity, self._factor = identity, RatioInterval(factor, factor)
+        self._row_builder = builder
+        return list(map(builder.columns, uniform_rows))
 
     @property
     def gbps_per_unit(self) -> float:
