@@ -158,6 +158,11 @@ def _split_placement(words: list[str]) -> PlacementText:
     return PlacementText(time, algbw, busbw, wrong)
 
 
+def is_uniform_row(text: str, prefix: str) -> bool:
+    """True if `parse_uniform_rows` can parse a line that begins with the prefix."""
+    return _ROW.match(text[len(prefix) :]) is not None
+
+
 def parse_uniform_rows(lines: list[int], texts: list[str], prefix: str) -> UniformRows | None:
     """Parses consecutive rows. Returns None if one of them is not uniform.
 

@@ -1,7 +1,7 @@
 """Reads consecutive rows of one writer together, which is faster than line by line."""
 
 from busbw.readers.lines.line_stream import LineStream
-from busbw.readers.tables.uniform_rows import ROW_ENDS, UniformRows, parse_uniform_rows
+from busbw.readers.tables.uniform_rows import ROW_ENDS, UniformRows, is_uniform_row, parse_uniform_rows
 from busbw.readers.wrappers.row_wrapper import RowWrapper
 
 _MAX_ROWS = 256
@@ -25,7 +25,7 @@ class UniformRowReader:
             prefix: Prefix of the line after its wrapper, and of the lines that may follow.
             wrapper: Wrapper of the line, and of the lines that may follow.
         """
-        if not prefix.isascii() or parse_uniform_rows([number], [text], prefix) is None:
+        if not prefix.isascii() or not is_uniform_row(text, prefix):
             return None
         taken: list[tuple[int, bytes]] = []
         texts = [text]
