@@ -28,6 +28,11 @@ _FIGURE_COLUMNS = {
     "wrong": ("wrong", "errors", "wrong_elements"),
 }
 """Column names of each figure."""
+_FIGURE_COLUMNS_BY_PREFIX = {
+    prefix: [tuple(prefix + name for name in names) for names in _FIGURE_COLUMNS.values()]
+    for prefix in ("", *_AWS_PREFIXES.values())
+}
+"""Column names of the time, algbw, busbw and wrong elements, by the prefix of the placement."""
 _OTHER_COLUMNS = {
     "name": ("name", "collective", "test"),
     "elements": ("count", "count_elems"),
@@ -75,14 +80,10 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     is_aws = any(name.startswith("oop_") for name in header)
     tables = TableBuilder(_name_format(header, is_aws), TableFacts(), claims, source.name)
     for line_number, line in enumerate(lines, start=2):
-        if not line.strip():
-            continue
-        try:
-            cells = next(csv.reader([line]), [])
-        except csv.Error:
-            cells = []
-        values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        yield from tables.add(make_row_fields(line_number, line.strip(), values, is_aws))
+        text = line.strip()
+        if text:
+            values = dict(zip(header, map(str.strip, _split_cells(line)), strict=False))
+            yield from tables.add(make_row_fields(line_number, text, values, is_aws))
     yield from tables.end_table()
 
 
@@ -91,6 +92,15 @@ def _name_format(header: list[str], is_aws: bool) -> str:
         return "nccl-tests CSV (AWS)"
     is_rccl = "numcycle" in header or "inplace" in header
     return "rccl-tests CSV" if is_rccl else "CSV"
+
+
+def _split_cells(line: str) -> list[str]:
+    if '"' not in line and "\r" not in line:  # faster, and equal
+        return line.split(",")
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
 
 
 def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
@@ -120,12 +130,8 @@ def make_row_fields(line_number: int, line: str, values: dict[str, str], is_aws:
 
 def _figure_texts(values: dict[str, str], prefix: str) -> PlacementText:
     """Returns the figures in the columns with names that begin with the prefix."""
-    figures = {
-        field: _first_value(values, tuple(prefix + name for name in names)) for field, names in _FIGURE_COLUMNS.items()
-    }
-    return PlacementText(
-        figures["time"] or "N/A", figures["algbw"] or "N/A", figures["busbw"] or "N/A", figures["wrong"]
-    )
+    time, algbw, busbw, wrong = (_first_value(values, names) for names in _FIGURE_COLUMNS_BY_PREFIX[prefix])
+    return PlacementText(time or "N/A", algbw or "N/A", busbw or "N/A", wrong)
 
 
 def _parse_placement(values: dict[str, str]) -> Placement:
@@ -137,4 +143,7 @@ def _parse_placement(values: dict[str, str]) -> Placement:
 
 def _first_value(values: dict[str, str], names: tuple[str, ...]) -> str:
     """First value that is not empty in the columns with these names. Empty if all are empty or missing."""
-    return next((values[name] for name in names if values.get(name)), "")
+    for name in names:  # faster than next() with a generator
+        if value := values.get(name):
+            return value
+    return ""

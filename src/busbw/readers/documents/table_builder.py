@@ -5,6 +5,7 @@ The figures stay text, so that they pass the same arithmetic checks as those of 
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -51,18 +52,17 @@ class RowFields(msgspec.Struct, kw_only=True, frozen=True, gc=False):
         """Values that the rows of one table share."""
         return (self.name, self.variant, self.ranks)
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Values that both placements of one row share."""
-        return (*self.table_key, self.size, self.elements, self.dtype, self.redop, self.root, self.cycle, self.group)
-
     def is_continued_by(self, other: "RowFields") -> bool:
         """True if the next object or line has the other placement of this row."""
-        return self.figure_texts.keys().isdisjoint(other.figure_texts) and self.key == other.key
+        return self.figure_texts.keys().isdisjoint(other.figure_texts) and _row_key(self) == _row_key(other)
 
     def refuse(self, placement: Placement, reason: str) -> Refusal:
         """Returns the refusal of a placement."""
         return Refusal(line=self.line, text=self.format_text(placement)[:300], reason=reason)
+
+
+_row_key = attrgetter("name", "variant", "ranks", "size", "elements", "dtype", "redop", "root", "cycle", "group")
+"""Returns the values that both placements of one row share."""
 
 
 class UniformFields(UniformRows, frozen=True, gc=False):
