@@ -60,7 +60,9 @@ class CleanLineReader:
         self.prefix = ""
         """Text before the last row. Only a line with the same prefix can be a row of 13 words without cleaning."""
         self.last_row_text: str | None = None
-        """The last row, as in `CleanLine.text`."""
+        """The last row that needed cleaning, as in `CleanLine.text`."""
+        self.last_row_number = 0
+        """Number of its line."""
         self._hccl = hccl.ReportParser(claims)
         self._plain_tables: dict[str, PlainTable] = {}
         """Open plain tables by writer."""
@@ -88,9 +90,12 @@ class CleanLineReader:
         if may_be_row and (row_start := layouts.find_row_start(body)) >= 0:
             yield from self._read_row(line, body[row_start:])
             return
-        if "[" in body or "CCL " in body:
-            words = cleaning.without_inner_tags(cleaning.without_library_lines(body)).split()
-        yield from self._read_line_without_row(line, words)
+        yield from self._read_line_without_row(line, _split_words(body))
+
+    def ignores(self, body: str) -> bool:
+        """True if `read` would ignore a line of the process without a wrapper."""
+        is_short = len(body) <= MAX_LENGTH
+        return is_short and self._is_idle(self._assembler_for("")) and is_unrelated(body, _split_words(body))
 
     def read_remark(self, number: int, text: str) -> Iterable[Event]:
         """Processes a remark of the process that wrote the last row."""
@@ -143,7 +148,7 @@ class CleanLineReader:
     def _remember_row(self, assembler: TableAssembler, line: CleanLine, row_text: str) -> None:
         """Remembers assembler and prefix of the last row, for the next lines."""
         self.assembler = assembler
-        self.last_row_text = line.text
+        self.last_row_text, self.last_row_number = line.text, line.number
         prefix_length = line.text.rfind(row_text.strip())
         if prefix_length >= 0:
             self.prefix = line.text[:prefix_length].rstrip()
@@ -157,8 +162,7 @@ class CleanLineReader:
         """
         body, writer = line.body, line.writer
         assembler = self._assembler_for(writer)
-        is_idle = assembler.is_idle and self.assembler.is_idle and not self._plain_tables
-        if not words or (is_idle and is_unrelated(body, words)):
+        if not words or (self._is_idle(assembler) and is_unrelated(body, words)):
             return
         if (plain_table := self._plain_tables.get(writer)) and plain_table.is_row(words):
             if line.is_cut:
@@ -188,6 +192,10 @@ class CleanLineReader:
         else:
             yield from self._read_remark(line.number, body, assembler)
 
+    def _is_idle(self, assembler: TableAssembler) -> bool:
+        """True if the next line can neither complete nor refuse an earlier row."""
+        return assembler.is_idle and self.assembler.is_idle and not self._plain_tables
+
     def _begin_plain_table(self, header: str, names: tuple[str, ...], writer: str) -> Iterator[Event]:
         yield from self._assembler_for(writer).end_table()
         if len(self._plain_tables) < _MAX_WRITERS:
@@ -212,3 +220,10 @@ class CleanLineReader:
         if not assembler.add_header_line(number, stripped, header_line):
             self.context.add_line(stripped)
         return events
+
+
+def _split_words(body: str) -> list[str]:
+    """Returns the words of a line without the tags of hydra and messages of NCCL."""
+    if "[" in body or "CCL " in body:
+        body = cleaning.without_inner_tags(cleaning.without_library_lines(body))
+    return body.split()

@@ -18,9 +18,9 @@ from busbw.readers.text.clean_line_reader import CleanLine, CleanLineReader
 from busbw.readers.text.plain_remarks import has_plain_form
 from busbw.readers.text.row_forms import begin_like_row
 from busbw.readers.wrappers import cleaning
-from busbw.readers.wrappers.anchors import find_anchor
+from busbw.readers.wrappers.anchors import find_anchor, may_have_anchor
 from busbw.readers.wrappers.row_wrapper import RowWrapper, find_row_wrapper
-from busbw.readers.wrappers.unwrapping import UnwrappedLine, Unwrapper
+from busbw.readers.wrappers.unwrapping import UnwrappedLine, Unwrapper, has_only_prefix
 
 
 class LineReader:
@@ -33,8 +33,8 @@ class LineReader:
         self._unwrapper = Unwrapper()
         self._unwrapper.learn(lines.look_ahead())
         self.wrapper: RowWrapper | None = None
-        """Wrapper of the last row, around the prefix. None if the last line that `read` processed is no row, or if
-        this row and the row before have no common wrapper."""
+        """Wrapper of the last row, around the prefix. None if the row before had another one, or while a table of cells
+        is open."""
         self._last_wrapper_pattern = ""
         """Pattern of the wrapper of the last row that `read` processed. Empty without such a wrapper."""
         self._grids = GridCollector()
@@ -43,9 +43,6 @@ class LineReader:
 
     def read(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
-        self.wrapper = None
-        if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
-            return
         is_cut = not text.endswith("\n")  # the end of the file
         inner_lines: list[str] = []
         for line in self._unwrapper.unwrap(text, self._look_ahead):
@@ -53,9 +50,20 @@ class LineReader:
             yield from self._read_unwrapped_line(number, line, is_cut=line.is_open or (is_cut and not line.is_closed))
         if not inner_lines:
             yield from self._end_grid()
-        is_row = inner_lines == [self._clean_lines.last_row_text]
-        if is_row and not self._unwrapper.has_text_after_lines:
-            self._set_wrapper(text, inner_lines[0])
+        if self._clean_lines.last_row_number == number or not self._grids.is_idle:
+            self.wrapper = None
+            is_row = self._grids.is_idle and inner_lines == [self._clean_lines.last_row_text]
+            if is_row and not self._unwrapper.has_text_after_lines:
+                self._set_wrapper(text, inner_lines[0])
+
+    def ignores(self, text: str) -> bool:
+        """True if no table needs this line. If that is unclear, false: `read` decides, which takes longer."""
+        if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
+            return True
+        is_alone = self._grids.is_idle and not self._unwrapper.knows_wrappers
+        if not is_alone or may_have_anchor(text) or not has_only_prefix(text):
+            return False
+        return self._clean_lines.ignores(cleaning.without_markdown_marks(text.rstrip("\r\n")))
 
     def is_plain_remark(self, text: str) -> bool:
         """True if a line that begins with '#' needs no cleaning, contains no row, and names no columns."""

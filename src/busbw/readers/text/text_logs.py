@@ -49,7 +49,7 @@ def stream_lines(
 
 
 def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterator[Event]:
-    """Yields the tables and refused rows. A line takes the first of three shortcuts that fits, or the general way."""
+    """Yields the tables and refused rows. A line takes the first of four shortcuts that fits, or the general way."""
     clean_lines = CleanLineReader(source, claims)
     reader = LineReader(claims, lines, clean_lines)
     uniform_rows = UniformRowReader(lines)
@@ -75,6 +75,8 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
             assembler.add_split_row(SplitRow(number, text, words))
             if assembler.is_full:
                 yield from assembler.yield_chunk()
+            continue
+        if reader.ignores(whole_text):
             continue
         yield from reader.read(number, whole_text)
         prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.assembler

@@ -251,6 +251,11 @@ class PrefixTable:
         self._by_length: list[_Shape] = []
         """All shapes, the longest first, because a shape may begin with another one."""
 
+    @property
+    def has_shapes(self) -> bool:
+        """True if a prefix was added."""
+        return bool(self._by_length)
+
     def observe(self, prefix: str, anchor: Anchor) -> None:
         """Adds a line with an anchor as evidence. Call `classify` after the last one."""
         if prefix and (known := self._find(prefix, may_add=True)):

@@ -3,6 +3,8 @@ r"""Removes the wrapper of the last row from the lines that have it too, without
 Docker writes each line of a log as an object of JSON. The objects differ only in that line and in the time:
 
     {"log": "        1024           256     float ...\n", "stream": "stdout", "time": "2026-11-26T10:21:50.0Z"}
+
+A log viewer in a browser may write each line in tags: `<div class="line">        1024 ...</div>`.
 """
 
 import re
@@ -12,10 +14,12 @@ from busbw.readers.wrappers.prefixes import TIME
 
 _MAX_LENGTH = 1000
 """Maximum number of characters of a wrapper."""
-_BEFORE_ROW = re.compile(r'[\w {}:",.+/=@-]*"', re.ASCII)
+_BEFORE_ROW = re.compile(r'(?:[\w {}:",.+/=@-]*")?', re.ASCII)
 """Beginning of a wrapper, such as `{"log": "`. It has no brackets of arrays, escapes or markup."""
-_AFTER_ROW = re.compile(r'(?:(?:\\r)?\\n)?"[\w {}:",.+/=@-]*\r?\n', re.ASCII)
-r"""End of a wrapper with the end of the line, such as `\n", "stream": "stdout"}`."""
+_AFTER_ROW = re.compile(r'(?:(?:\\r)?\\n)?"[\w {}:",.+/=@-]*\r?\n|(?:</[a-z]\w*>)+\r?\n', re.ASCII)
+r"""End of a wrapper with the end of the line, such as `\n", "stream": "stdout"}` or `</div>`."""
+_ROW_WITH_TAGS = re.compile(r"((?:<(?!table|t[rdh]\b)[a-z][^<>]*>)*)[^<]*")
+"""A row and the tags before it, without those after it. Tags of tables are left out, because cells have them too."""
 _PLAIN_TEXT = r"[ !#-%(-;=-\[\]-{}~]*"
 """ASCII text without escapes, markup and quotation marks. A class of excluded characters would compile slowly."""
 _DIGIT = re.compile(r"\d")
@@ -24,10 +28,13 @@ r"""The fraction of a second after the replacement of its digits: `\.\d\d`. Dock
 
 
 class RowWrapper:
-    """Wrapper of a row: the text before and after it in its line, with any times."""
+    """Wrapper of a row: the text before and after it in its line, with any times.
 
-    def __init__(self, before: str, after: str) -> None:
-        self.pattern = f"{_any_time(before)}({_PLAIN_TEXT}){_any_time(after)}"
+    Tags before the row are its prefix, as in the general search, so they are no part of the wrapper.
+    """
+
+    def __init__(self, before: str, tags: str, after: str) -> None:
+        self.pattern = f"{_any_time(before)}({re.escape(tags)}{_PLAIN_TEXT}){_any_time(after)}"
         """Regular expression for lines with this wrapper. It compiles at its first use, which takes long."""
 
     @cached_property
@@ -44,10 +51,13 @@ def find_row_wrapper(line: str, row: str) -> RowWrapper | None:
     """Returns the wrapper of a row in its line. None if other lines need the general search to find it."""
     if len(line) - len(row) > _MAX_LENGTH:
         return None
-    before, _, after = line.partition(row)
+    row_with_tags = _ROW_WITH_TAGS.match(row)
+    if row_with_tags is None or not row_with_tags[0]:
+        return None
+    before, _, after = line.partition(row_with_tags[0])
     has_plain_form = _BEFORE_ROW.fullmatch(before) and _AFTER_ROW.fullmatch(after)
     may_be_csv = '""' in before or '""' in after
-    return RowWrapper(before, after) if has_plain_form and not may_be_csv else None
+    return RowWrapper(before, row_with_tags[1], after) if has_plain_form and not may_be_csv else None
 
 
 def _any_time(text: str) -> str:

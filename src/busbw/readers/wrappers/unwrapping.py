@@ -67,6 +67,18 @@ class _Part(NamedTuple):
     """As in `UnwrappedLine`."""
 
 
+def has_only_prefix(line: str) -> bool:
+    """True if a line is not blank and a prefix is the only wrapper that it may have."""
+    text = line.strip()
+    return (
+        text.isascii()
+        and text.isprintable()  # has no tabs between messages and no controls
+        and text[-1:] not in ("", "[", "]", ",")  # a list of strings may begin or end
+        and not any(map(text.__contains__, _MARKS))
+        and not ("<" in text and _TAG.search(text))
+    )
+
+
 class Unwrapper:
     """Removes the wrappers of one log."""
 
@@ -85,6 +97,12 @@ class Unwrapper:
     def has_text_after_lines(self) -> bool:
         """True if a part of the wrapper follows each line."""
         return bool(self._suffix) or self._column.is_known
+
+    @property
+    def knows_wrappers(self) -> bool:
+        """True if any line had a wrapper."""
+        has_prefixes = self._prefixes.has_shapes or self._surroundings.has_shapes or self._bar_count > 0
+        return has_prefixes or bool(self._keys) or self.has_text_after_lines
 
     def learn(self, lines: Iterable[str]) -> None:
         """Learns the wrappers of lines that follow each other. Each line may be learned once."""
@@ -146,7 +164,7 @@ class Unwrapper:
     def _split(self, line: str, strings: QuotedStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
         """Yields the lines within strings and markup."""
         is_whole_line = depth == 0
-        if _has_only_prefix(line) and not (is_whole_line and self._column.is_known):
+        if has_only_prefix(line) and not (is_whole_line and self._column.is_known):
             yield _Part(cleaning.strip_controls(line), surroundings, is_inner=False, is_closed=False)
             return
         if is_whole_line and (message := self._column.find(line)):
@@ -196,18 +214,6 @@ def _split_at_line_breaks(text: str, surroundings: str) -> Iterator[_Part]:
                 continues=index > 0,
                 is_open=has_escaped_lines and is_last and index > 0,
             )
-
-
-def _has_only_prefix(line: str) -> bool:
-    """True if a line is not blank and a prefix is the only wrapper that it may have."""
-    text = line.strip()
-    return (
-        text.isascii()
-        and text.isprintable()  # has no tabs between messages and no controls
-        and text[-1:] not in ("", "[", "]", ",")  # a list of strings may begin or end
-        and not any(map(text.__contains__, _MARKS))
-        and not ("<" in text and _TAG.search(text))
-    )
 
 
 class _LocatedLine(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +13,7 @@ from busbw import readers
 from busbw.logs import Log
 from busbw.readers.tables import unrelated_lines
 from busbw.readers.tables.events import UserClaims
-from busbw.readers.text import clean_line_reader, text_logs
+from busbw.readers.text import clean_line_reader, line_reader, text_logs
 from busbw.readers.wrappers import unwrapping
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
@@ -66,7 +67,8 @@ def assert_read_alike(lines: Sequence[str], wrapper: str) -> None:
     log = read(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clean_line_reader, "is_unrelated", lambda *_: False)
-        patch.setattr(unwrapping, "_has_only_prefix", lambda _: False)
+        patch.setattr(unwrapping, "has_only_prefix", lambda _: False)
+        patch.setattr(line_reader, "has_only_prefix", lambda _: False)
         assert log == read(data)
 
 
@@ -91,6 +93,21 @@ WORDS = st.sampled_from(
 @given(lines=st.lists(st.lists(WORDS, max_size=14).map(" ".join), min_size=1, max_size=6))
 def test_any_words_are_read_alike(lines: list[str]) -> None:
     assert_read_alike([*LOGS["nccl_tests_2_19_6_single"][:20], *lines], "none")
+
+
+def test_unrelated_lines_of_a_log_without_wrappers_are_not_unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    unwrapped: list[str] = []
+    unwrap = unwrapping.Unwrapper.unwrap
+
+    def unwrap_and_keep(self: unwrapping.Unwrapper, line: str, look_ahead: Any) -> Any:
+        unwrapped.append(line)
+        return unwrap(self, line, look_ahead)
+
+    monkeypatch.setattr(unwrapping.Unwrapper, "unwrap", unwrap_and_keep)
+    run = LOGS["nccl_tests_2_19_6_single"]
+    log = read(WRAPPERS["none"]([*run, *UNRELATED[:2] * 100, *run]).encode())
+    assert len(log.tables) == 2
+    assert not [line for line in unwrapped if line.rstrip() in UNRELATED[:2]]
 
 
 @pytest.mark.parametrize("line", UNRELATED)
