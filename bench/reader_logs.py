@@ -1,9 +1,10 @@
-"""Writes large logs for readers.py: text and JSON of nccl-tests, and records of busbw. All are of one machine."""
+"""Writes large logs for readers.py, in each kind of format that busbw reads. All are of one machine."""
 
 import json
 from collections.abc import Callable, Iterator
 from itertools import count, islice
 from pathlib import Path
+from statistics import mean
 
 HEAD = """# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
 # Collective test starting: all_reduce_perf
@@ -19,10 +20,11 @@ HEAD = """# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
 """
-FOOT = """# Out of bounds values : 0 OK
-# Avg bus bandwidth    : 158.95
+AVERAGE = """# Out of bounds values : 0 OK
+# Avg bus bandwidth    : {:.2f}
 #
-# Collective test concluded: all_reduce_perf
+"""
+CONCLUSION = """# Collective test concluded: all_reduce_perf
 #
 """
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
@@ -36,10 +38,14 @@ def time_us(size_bytes: int, row_number: int) -> float:
     return round(20 + size_bytes / 2.4e5 + row_number % 97 / 50, 2)
 
 
+def busbw_gbps(size_bytes: int, row_number: int) -> float:
+    """Returns the bus bandwidth of that all-reduce."""
+    return 1.5 * size_bytes / time_us(size_bytes, row_number) / 1e3
+
+
 def _placement_columns(size_bytes: int, row_number: int) -> str:
-    time = time_us(size_bytes, row_number)
-    algbw = size_bytes / time / 1e3
-    return f"{time:>8.2f}  {algbw:>6.2f}  {algbw * 1.5:>6.2f}       0"
+    busbw = busbw_gbps(size_bytes, row_number)
+    return f"{time_us(size_bytes, row_number):>8.2f}  {busbw / 1.5:>6.2f}  {busbw:>6.2f}       0"
 
 
 def _text_row(size_bytes: int, number: int) -> str:
@@ -50,8 +56,11 @@ def _text_row(size_bytes: int, number: int) -> str:
 def _tables(prefix: str) -> Iterator[str]:
     """Yields runs of one row per size, each line after a prefix."""
     for first_number in count(step=len(SIZES)):
-        rows = (_text_row(size, number) for number, size in enumerate(SIZES, start=first_number))
-        yield "".join(prefix + line for line in (HEAD + "".join(rows) + FOOT).splitlines(keepends=True))
+        numbered_sizes = list(enumerate(SIZES, start=first_number))
+        rows = "".join(_text_row(size, number) for number, size in numbered_sizes)
+        average = mean(busbw_gbps(size, number + step) for number, size in numbered_sizes for step in (0, 7))
+        run = HEAD + rows + AVERAGE.format(average) + CONCLUSION
+        yield "".join(prefix + line for line in run.splitlines(keepends=True))
 
 
 def plain_tables() -> Iterator[str]:
@@ -94,6 +103,25 @@ def docker_entries() -> Iterator[str]:
         )
 
 
+def html_lines() -> Iterator[str]:
+    """Yields runs as a log viewer in a browser saves them: each line in a tag of its own."""
+    for run in plain_tables():
+        yield "".join(f'<div class="line">{line}</div>\n' for line in run.splitlines())
+
+
+def rccl_tests_csv() -> Iterator[str]:
+    """Yields the CSV of rccl-tests with many passes. Each line is one placement of a row."""
+    yield "numCycle,name,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inPlace,time,algBw,busBw,#wrong\n"
+    for number in count():
+        size = SIZES[number % len(SIZES)]
+        for placement, time in enumerate((time_us(size, number), time_us(size, number + 7))):
+            algbw = size / time / 1e3
+            yield (
+                f"{number // len(SIZES)},AllReduce,1,{_RANKS},{_RANKS},1,{size},float,sum,{placement},"
+                f"{time:.2f},{algbw:.2f},{algbw * 1.5:.2f},0\n"
+            )
+
+
 def one_table() -> Iterator[str]:
     """Yields one run with many passes (-N)."""
     yield HEAD
@@ -108,7 +136,8 @@ def nccl_tests_json() -> Iterator[str]:
         {"rank": rank, "group": 0, "pid": 895, "hostname": "vm", "device": rank, "device_info": "NVIDIA H200"}
         for rank in range(_RANKS)
     ]
-    del document["results"], document["errors"]
+    document["config"]["nthreads"] = 1
+    del document["results"], document["errors"], document["average_bus_bandwidth"]
     yield json.dumps(document)[:-1] + ',\n"results":[\n'
     for number in count():
         size = SIZES[number % len(SIZES)]
@@ -152,11 +181,13 @@ LOGS: dict[str, Callable[[], Iterator[str]]] = {
     "text, NCCL_DEBUG=INFO": library_messages,
     "text, mostly other output": other_output,
     "text in Docker's JSON": docker_entries,
+    "text in HTML": html_lines,
+    "CSV of rccl-tests": rccl_tests_csv,
     "JSON of nccl-tests": nccl_tests_json,
     "record of busbw": busbw_record,
 }
 """The parts of an endless log of each kind."""
-_ENDS = {"text, one table": FOOT, "JSON of nccl-tests": '\n],"end_time":"2026-11-21 08:16:40"}\n'}
+_ENDS = {"text, one table": CONCLUSION, "JSON of nccl-tests": '\n],"end_time":"2026-11-21 08:16:40"}\n'}
 
 
 def write_log(path: Path, kind: str, megabytes: float) -> None:
