@@ -19,9 +19,10 @@ _FLAT_TEXT = rb'[^"{}\[\]]*(?:' + _STRING + rb'[^"{}\[\]]*)*'
 """Text without brackets outside of strings."""
 _FLAT_CONTAINER = rb"[{\[]" + _FLAT_TEXT + rb"[}\]]"
 _NEXT_BRACKET = re.compile(_FLAT_TEXT + rb"(?:" + _FLAT_CONTAINER + _FLAT_TEXT + rb"){0,50}([{}\[\]])", re.DOTALL)
-"""Text up to the next bracket, except some containers without inner ones.
+"""Passes over up to 50 containers that hold no further container, to the bracket after them.
 
-Within rows this is faster than single tokens. The limit of containers bounds the memory of the expression."""
+Most objects within a row are such containers, so this is faster than single tokens. The limit of 50 bounds the memory
+of the expression."""
 _SEPARATORS = b" \t\r\n,"
 _SIZE_KEY = re.compile(rb'"size"\s*:')
 
@@ -77,7 +78,7 @@ class _Scanner:
         """True if the elements of the innermost container are rows."""
         self._last_key = ""
         self._line = 1
-        """Line at which the text begins that was not taken from the window."""
+        """Line number of the first text that was not taken from the window."""
 
     def find_row(self) -> bool:
         """Moves to the next row. Returns false if the document ends before one."""

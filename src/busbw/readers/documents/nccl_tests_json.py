@@ -259,7 +259,7 @@ def _figure_texts(figures: dict[str, Any]) -> PlacementText:
 
 
 def _number_text(value: Any) -> str:
-    """Formats a number with six decimals, as nccl-tests prints doubles. "nan" and null become "N/A"."""
+    """Formats a number with six decimals, as nccl-tests prints doubles. Any other value becomes "N/A"."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
         return f"{value:.6f}"
     return "N/A"

@@ -9,9 +9,13 @@ from busbw.readers.tables.headers import TableFacts
 _COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b(?=\s+-|\s*$)")
 """Program in a command line, and the name of its collective: `./build/all_reduce_perf -b 8`."""
 _HEADING = re.compile(r"(?:#{1,6}(?!\d)|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*)$")
-"""A heading and its text: `## Results`, `%% 32x H800 %%`, `### 2. Latency`."""
+"""A heading and its text: `## Results`, `%% 32x H800 %%`, `### 2. Latency`. `#12` is no heading, but an issue."""
 _HEADING_END = "#%="
 """Characters that may close a heading."""
+_MAX_HEADING_LENGTH = 200
+_MAX_COMMAND_LENGTH = 2000
+_CAPTION_WORD_COUNTS = range(2, 9)
+"""Possible numbers of words of a line that names columns."""
 _IN_PLACE_ONLY = re.compile(r"\ball\b.{0,40}\bin-place (?:numbers|results|figures)")
 _NUMBER_OF_GPUS = re.compile(
     r"\b(\d{1,6})\s*(?:[x\u00d7*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"
@@ -40,20 +44,20 @@ class DocumentContext:
     def add_line(self, text: str) -> None:
         """Processes a line outside of tables."""
         words = text.strip("# ").split()
-        if 1 < len(words) < 9 and all(word.isidentifier() for word in words):
+        if len(words) in _CAPTION_WORD_COUNTS and all(word.isidentifier() for word in words):
             self.caption = tuple(words)
         if "_perf" in text and len(programs := set(_COMMAND.findall(text))) == 1:
             (program,) = programs
             if collectives.single_collective_in(program):
-                self.program, self.command = f"{program}_perf", text.strip("#$> ")[:2000]
+                self.program, self.command = f"{program}_perf", text.strip("#$> ")[:_MAX_COMMAND_LENGTH]
         elif match := _HEADING.match(text):
-            self.heading = match[1].rstrip(_HEADING_END).rstrip()[:200]
+            self.heading = match[1].rstrip(_HEADING_END).rstrip()[:_MAX_HEADING_LENGTH]
             self.first_heading = self.first_heading or self.heading
             self.command = self.program = ""
         elif "in-place" in text and _IN_PLACE_ONLY.search(text):
             self.in_place_only = True
-        elif _NODES_AND_GPUS.search(text) and len(text) < 200:
-            self.heading = ": ".join(filter(None, [self.heading.strip(": "), text.strip("*-: ")]))[:200]
+        elif _NODES_AND_GPUS.search(text) and len(text) < _MAX_HEADING_LENGTH:
+            self.heading = ": ".join(filter(None, [self.heading.strip(": "), text.strip("*-: ")]))[:_MAX_HEADING_LENGTH]
 
     def apply_to(self, facts: TableFacts) -> None:
         """Adds the text above a table to its facts."""

@@ -101,8 +101,8 @@ class Unwrapper:
     @property
     def knows_wrappers(self) -> bool:
         """True if any line had a wrapper."""
-        has_prefixes = self._prefixes.has_shapes or self._surroundings.has_shapes or self._bar_count > 0
-        return has_prefixes or bool(self._keys) or self.has_text_after_lines
+        has_prefixes = self._prefixes.has_shapes or self._surroundings.has_shapes
+        return bool(self._keys or self._bar_count) or has_prefixes or self.has_text_after_lines
 
     def learn(self, lines: Iterable[str]) -> None:
         """Learns the wrappers of lines that follow each other. Each line may be learned once."""

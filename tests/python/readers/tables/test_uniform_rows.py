@@ -40,7 +40,7 @@ NOISE = (
 
 
 FAST_ROWS = (TableAssembler, "accepts_split_rows", False)
-UNIFORM_ROWS = (uniform_row_reader, "parse_uniform_rows", lambda *_: None)
+UNIFORM_ROWS = (uniform_row_reader, "is_uniform_row", lambda *_: False)
 
 
 def read_lines(lines: Iterable[str], max_items_in_memory: int = 1000) -> Log:
