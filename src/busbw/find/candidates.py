@@ -68,8 +68,8 @@ class Candidates:
         totals_by_share = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
         hashed = [position for position, row in enumerate(rows) if FAMILIES[self.parts[row].family].is_hashed]
         if hashed:
-            # All flows of a connection cross the same link, so the connection is the unit of evidence. Flows that were slow
-            # in a collision are left out: the search repeats just these flows alone, so they would be no fair sample.
+            # All flows of a connection cross the same link, so the connection is the unit of evidence. Flows that were
+            # slow in a collision are left out: the search repeats just these flows, so they would be no fair sample.
             is_crossed = (membership[hashed] @ self._flows_by_connection.T > 0).astype(np.float64)
             crossed_connections = np.flatnonzero(np.bincount(is_crossed.indices))
             is_crossed = is_crossed[:, crossed_connections]
