@@ -16,7 +16,7 @@ std::uint8_t name_or_number(std::uint8_t number) { return number; }
 
 template <class NameType, class RemovedMembers>
 Task task_of(const Collective<NameType, RemovedMembers>& event, int rank) {
-  Task task{.peer = event.root,
+  Task task{.root_or_peer = event.root,
             .rank = rank,
             .algorithm = algorithm_of(name_or_number(event.algorithm)),
             .protocol = protocol_of(name_or_number(event.protocol)),
@@ -33,7 +33,7 @@ Task task_of(const Collective<NameType, RemovedMembers>& event, int rank) {
 
 template <class NameType>
 Task task_of(const Transfer<NameType>& event, int rank) {
-  return {.peer = event.peer, .rank = rank};
+  return {.root_or_peer = event.peer, .rank = rank};
 }
 
 template <class Event>
@@ -97,10 +97,10 @@ int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
   Task task{.rank = event->rank};
   void* plan = nullptr;
   switch (event->type) {
-    case kGroupCall: *handle = recorder.start_group(event->group_call.depth > 1); return 0;
+    case kGroupCall: *handle = recorder.start_group(/*is_explicit=*/event->group_call.depth > 1); return 0;
     case kCollectiveCall: {
       Call call = reported_call_of(event->collective_call);
-      call.root = event->collective_call.root;
+      call.root_or_peer = event->collective_call.root;
       *handle = recorder.start_call(context, event->parent, call);
       return 0;
     }

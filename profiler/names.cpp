@@ -1,3 +1,4 @@
+// Tables that translate NCCL's names and numbers.
 #include "profiler/names.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Stores the observer, which the program sets through an exported C function.
 #include "profiler/observation.hpp"
 
 #include "common/libraries/collective_observer.hpp"

@@ -72,10 +72,10 @@ bool has_root(Function function) {
          function == Function::scatter;
 }
 
-/// Returns `peer` if the function has a root or a peer, else -1.
-std::int32_t peer_of(Function function, std::int32_t peer) {
-  const bool has_peer = has_root(function) || function == Function::send || function == Function::recv;
-  return has_peer ? peer : -1;
+/// Returns `root_or_peer` if the function has a root or a peer, else -1. NCCL states a root for other functions too.
+std::int32_t peer_of(Function function, std::int32_t root_or_peer) {
+  const bool has_peer = function == Function::send || function == Function::recv;
+  return has_root(function) || has_peer ? root_or_peer : -1;
 }
 
 /// Returns the in-place flags. In place means that both buffers are the same. If one buffer has only this rank's data,
@@ -105,12 +105,12 @@ Recorder::Recorder() {
   pthread_atfork(nullptr, nullptr, [] {
     Recorder& recorder = instance();
     recorder.file_ = nullptr;
-    new (&recorder.opening_) std::mutex;
+    new (&recorder.open_mutex_) std::mutex;
   });
 }
 
 trace::TraceFile* Recorder::open(int interface, const void* caller) noexcept {
-  const std::lock_guard lock(opening_);
+  const std::lock_guard lock(open_mutex_);
   trace::TraceFile* file = file_.load();
   if (file != nullptr || is_disabled_) return file;
   try {
@@ -259,7 +259,8 @@ void Recorder::stop_implicit_group(void* handle) noexcept {
   const bool is_lone_call = thread.first_call != nullptr && thread.first_call->group == 0;
   if (!is_lone_call) return;
   const std::uint64_t host_ns = now_ns() - thread.group_start_ns;
-  thread.first_call->host_ns = static_cast<std::uint32_t>(std::min<std::uint64_t>(host_ns, trace::kUnknownCount - 1));
+  constexpr std::uint64_t kMaxHostNs = trace::kUnknownCount - 1;  // the largest value of the field means "unknown"
+  thread.first_call->host_ns = static_cast<std::uint32_t>(std::min(host_ns, kMaxHostNs));
   thread.first_call = nullptr;
 }
 
@@ -298,7 +299,7 @@ OperationRecord* Recorder::take_operation(std::uint16_t communicator, const Call
   record->redop = trace::kUnknownByte;
   record->communicator = communicator;
   record->stream = trace::kUnknownIndex;
-  record->peer = peer_of(call.function, call.root);
+  record->peer = peer_of(call.function, call.root_or_peer);
   record->count = call.count;
   record->enqueue_ns = enqueue_ns;
   record->algorithm = trace::Algorithm::unknown;
@@ -311,8 +312,10 @@ OperationRecord* Recorder::take_operation(std::uint16_t communicator, const Call
 }
 
 OperationRecord* Recorder::take_replay(const OperationRecord& captured) noexcept {
-  const Call call{
-      .function = captured.function, .datatype = captured.datatype, .count = captured.count, .root = captured.peer};
+  const Call call{.function = captured.function,
+                  .datatype = captured.datatype,
+                  .count = captured.count,
+                  .root_or_peer = captured.peer};
   OperationRecord* const replay = take_operation(captured.communicator, call, now_ns());
   if (replay == nullptr) return nullptr;
   replay->stream = captured.stream;
@@ -347,7 +350,7 @@ void Recorder::complete(OperationRecord& record, const Task& task) noexcept {
   record.protocol = task.protocol;
   constexpr std::uint8_t kMaxChannels = trace::kUnknownByte - 1;
   record.channels = task.channels == 0 ? trace::kUnknownByte : std::min(task.channels, kMaxChannels);
-  if (record.peer < 0) record.peer = peer_of(record.function, task.peer);
+  if (record.peer < 0) record.peer = peer_of(record.function, task.root_or_peer);
   record.flags |= in_place_flags(record, task);
   // From now on the number of transfers is known, because NCCL reports each transfer of the task.
   const bool counts_transfers = (mask_ & kProxyOperation) != 0;

@@ -26,7 +26,7 @@ struct Call {
   trace::Function function;
   std::uint8_t datatype;
   std::uint64_t count;
-  std::int32_t root = -1;  // or peer; -1: none or unknown
+  std::int32_t root_or_peer = -1;  // -1: none or unknown
   const void* stream = nullptr;
   bool is_captured = false;
 };
@@ -34,7 +34,7 @@ struct Call {
 /// A task, NCCL's term for an operation that NCCL has enqueued, with NCCL's choices. Members without a value are
 /// unknown.
 struct Task {
-  std::int32_t peer = -1;  // or root
+  std::int32_t root_or_peer = -1;
   std::int32_t rank = -1;  // of this process in the communicator
   trace::Algorithm algorithm = trace::Algorithm::unknown;
   trace::Protocol protocol = trace::Protocol::unknown;
@@ -62,8 +62,8 @@ class Recorder {
   /// Starts a group of calls. A group is explicit if the program began it, and implicit if NCCL began it within a call.
   void* start_group(bool is_explicit) noexcept;
   void* start_call(void* context, void* group, const Call&) noexcept;
-  /// Starts a plan: the tasks that NCCL puts into one kernel. Never returns null, because NCCL before 2.28 reports no
-  /// tasks of a plan without a handle.
+  /// Starts a plan: the tasks that NCCL puts into one kernel. Never returns null, because NCCL before 2.28 does not
+  /// report the tasks of a plan for which it got null.
   void* start_plan() noexcept;
   /// Completes the record of a call. The task of a captured call gets a record of its own for every launch of the
   /// graph.
@@ -72,7 +72,7 @@ class Recorder {
   void* start_task(void* context, void* plan, const Call&, const Task&) noexcept;
   void* start_kernel(void* task, std::uint64_t gpu_ns) noexcept;
   void stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept;
-  /// Adds network transfers to a task, which process `pid` has issued. Ignores tasks of other processes.
+  /// Adds network transfers to a task. `pid`: process that issued the task. Ignores the tasks of other processes.
   void add_network_steps(void* task, int pid, int steps) noexcept;
   /// Records the duration of a call that is alone in its implicit group. Ignores all other handles.
   void stop_implicit_group(void* handle) noexcept;
@@ -96,6 +96,7 @@ class Recorder {
   /// Creates the trace file and resets the counters. Null if the environment does not request a trace.
   trace::TraceFile* create_file(int interface, const void* caller);
   ThreadState& thread_state() noexcept;
+  /// Returns the record of a handle. Null if the handle has another tag, or its record is not in this trace file.
   template <class Record>
   Record* record_of(const void* handle, unsigned tag) const noexcept;
   trace::OperationRecord* take_operation(const void* context, const Call&, std::uint64_t enqueue_ns) noexcept;
@@ -106,6 +107,7 @@ class Recorder {
   /// Adds an operation to the group of `first`, or makes the operation the first of a group. Only the second operation
   /// gives the group a number.
   void join_group(trace::OperationRecord*& first, trace::OperationRecord&) noexcept;
+  /// Returns the position of the stream in `streams_`, and adds a new stream. kUnknownIndex if `streams_` is full.
   std::uint16_t stream_number(const void* stream) noexcept;
   /// Adds the members that only the task has: NCCL's choices, the peer, and the in-place flags.
   void complete(trace::OperationRecord&, const Task&) noexcept;
@@ -113,7 +115,7 @@ class Recorder {
   std::uint64_t now_ns() const noexcept;
 
   std::atomic<trace::TraceFile*> file_{nullptr};
-  std::mutex opening_;
+  std::mutex open_mutex_;  // held while a thread creates the trace file
   bool is_disabled_ = false;  // no trace is requested, or the trace file could not be created
   int mask_ = 0;
   std::uint64_t start_ns_ = 0;

@@ -1,3 +1,4 @@
+// Selects events by the BUSBW_TRACE variables, the version of the interface and the version of NCCL.
 #include "profiler/wanted_events.hpp"
 
 #include <dlfcn.h>
@@ -23,8 +24,8 @@ constexpr int kFirstVersionWithCostlyDeviceTimes = 23102;
 /// Returns the value of a variable. If the variable is unset, returns the first of `choices`.
 std::string read_choice(Environment environment, const char* variable, std::initializer_list<const char*> choices) {
   const std::string value = nonempty_variable(environment, variable).value_or(*choices.begin());
-  for (const char* const each : choices)
-    if (value == each) return value;
+  for (const char* const choice : choices)
+    if (value == choice) return value;
   throw UsageError(fmt::format("{}: unknown value {}; set it to one of {}", variable, printable_value(value),
                                fmt::join(choices, ", ")));
 }

@@ -10,7 +10,8 @@ namespace {
 
 /// Returns the largest of 8, 4, 2 and 1 that divides the address and the length of every slice.
 int granule_of(const Slices& buffer) {
-  // A power of two divides all values if it divides their bitwise OR.
+  // A power of two divides all values if it divides their bitwise OR. Slice i begins at data + i * stride. The last
+  // slice may be shorter, with total - i * stride bytes, which such a power of two then divides too.
   const auto bits = reinterpret_cast<std::uintptr_t>(buffer.data) | static_cast<std::uintptr_t>(buffer.stride) |
                     static_cast<std::uintptr_t>(buffer.length) | static_cast<std::uintptr_t>(buffer.total);
   for (const int granule : {8, 4, 2})
@@ -42,9 +43,10 @@ Slices divided_buffer(const void* data, std::size_t bytes, int ranks) {
   return make_slices(data, length, length, bytes);
 }
 
-/// Returns the cells of a full slice if the ranks divide a buffer of `cells`. A full slice consists of whole lines. The
-/// last slices may be shorter or empty.
-std::int64_t divided_slice_cells(std::int64_t cells, int ranks) {
+/// Returns the cells of a full slice if the ranks divide a buffer of `cells` for `direct`. Unlike in slice_bytes(), a
+/// line has 128 bytes of data, because `direct` sends no tags. Example: 100 cells on 4 ranks are slices of 32, 32, 32
+/// and 4.
+std::int64_t direct_slice_cells(std::int64_t cells, int ranks) {
   const std::int64_t cells_of_one_line_per_rank = std::int64_t{ranks} * kCellsOfLine;
   const std::int64_t lines_per_rank = (cells + cells_of_one_line_per_rank - 1) / cells_of_one_line_per_rank;
   return lines_per_rank * kCellsOfLine;
@@ -106,7 +108,7 @@ Operation make_operation(const CollectiveCall& call, const MethodConfig& config,
   };
   buffers.in = slices_of(call.send, facts.sends_shares);
   buffers.out = slices_of(call.receive, facts.receives_shares);
-  const bool has_input = facts.root != "source" || rank == call.root;
+  const bool has_input = !facts.only_root_sends || rank == call.root;
   buffers.own_in_place = !facts.reduces && has_input && is_in_place(call, rank);
   const std::size_t max_slice_bytes = two_shot ? slice_bytes(call.bytes, ranks) : call.bytes;
   operation.grid = grid_for(max_slice_bytes, config.blocks, config.threads, max_cells);
@@ -127,27 +129,31 @@ Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& 
   transfer.ranks = ranks;
   const auto call_cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
   const CollectiveFacts& facts = facts_of(call.collective);
-  const bool is_divided = !facts.sends_shares && !facts.receives_shares;
-  // If the ranks do not divide the buffer, a slice is the call's data of one rank.
-  const std::int64_t max_slice_cells = is_divided ? divided_slice_cells(call_cells, ranks) : call_cells;
-  const std::int64_t total_cells = is_divided ? call_cells : ranks * call_cells;
+  // all-gather, reduce-scatter: the call has the size of one rank's slice.
+  std::int64_t max_slice_cells = call_cells;
+  std::int64_t total_cells = ranks * call_cells;
+  const bool do_ranks_divide_buffer = !facts.sends_shares && !facts.receives_shares;
+  if (do_ranks_divide_buffer) {  // all-reduce
+    max_slice_cells = direct_slice_cells(call_cells, ranks);
+    total_cells = call_cells;
+  }
   const std::int64_t first_cell = std::min(total_cells, rank * max_slice_cells);
   transfer.cells = std::min(max_slice_cells, total_cells - first_cell);
   const std::int64_t slice_offset_bytes = first_cell * kCellBytes;
-  if (facts.receives_shares) {
+  if (facts.receives_shares) {  // all-gather: reads this rank's own data
     transfer.sources[transfer.source_count++] = static_cast<const char*>(call.send);
   } else {
     for (int source = 0; source < ranks; ++source)
       transfer.sources[transfer.source_count++] = peers.send[source] + slice_offset_bytes;
   }
-  if (facts.sends_shares) {
+  if (facts.sends_shares) {  // reduce-scatter: writes this rank's own result
     transfer.targets[transfer.target_count++] = static_cast<char*>(call.receive);
   } else {
     // Each rank starts with itself, so that the ranks do not all write to the same GPU at the same time.
     for (int distance = 0; distance < ranks; ++distance) {
       char* const target = peers.receive[(rank + distance) % ranks] + slice_offset_bytes;
-      const bool is_in_place = facts.receives_shares && target == call.send;
-      if (!is_in_place) transfer.targets[transfer.target_count++] = target;
+      const bool has_data_already = facts.receives_shares && target == call.send;  // all-gather in place
+      if (!has_data_already) transfer.targets[transfer.target_count++] = target;
     }
   }
   operation.grid = direct_grid(max_slice_cells, config.blocks, config.threads, max_cells);

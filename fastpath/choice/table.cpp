@@ -28,7 +28,8 @@ constexpr std::size_t kNoEnd = std::numeric_limits<std::size_t>::max();
 /// For each collective and each number of ranks from 0 to the maximum: one list for windows and one for other buffers.
 constexpr std::size_t kListCount = 2 * kCollectives.size() * (Table::kMaxTableRanks + 1);
 
-/// Returns the index of a list. The list for windows directly follows the list for other buffers.
+/// Returns the index of a list. The list for windows directly follows the list for other buffers. The first collective
+/// on 4 ranks has index 8, and index 9 in windows.
 std::size_t list_index(Collective collective, int ranks, bool in_windows) {
   const auto collective_and_ranks =
       static_cast<std::size_t>(collective) * (Table::kMaxTableRanks + 1) + static_cast<std::size_t>(ranks);
@@ -53,6 +54,7 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
+/// Returns a size as a table states it: "64K" for 65536.
 std::string table_size_text(std::size_t bytes) {
   constexpr std::string_view units = "GMK";
   for (std::size_t i = 0; i < units.size(); ++i) {

@@ -108,7 +108,8 @@ void join_streams(const std::vector<StreamUse>& stream_uses, JoinedCommunicators
   }
 }
 
-/// Reorders calls: the first call of each GPU, then the second call of each GPU, and so on. If all calls of one GPU
+/// Reorders calls: the first call of each GPU, then the second call of each GPU, and so on. Calls a1 a2 b1 b2 of GPUs a
+/// and b become a1 b1 a2 b2. If all calls of one GPU
 /// came first, they could fill that GPU's limited queue and block this thread. The queue's first kernel would then wait
 /// for a kernel of another GPU, which this thread has not launched.
 std::vector<PendingCall> interleave_by_device(const std::vector<PendingCall>& calls) {
@@ -192,7 +193,7 @@ void CallGroup::clear_streams() noexcept {
   has_several_streams_ = false;
 }
 
-ncclResult_t CallGroup::before_end() noexcept try {
+ncclResult_t CallGroup::prepare_end() noexcept try {
   if (nesting_depth_ == 1 && has_several_streams_ && !pending_calls_.empty())
     join_streams(stream_uses_, JoinedCommunicators::with_fast_calls);
   return ncclSuccess;

@@ -72,7 +72,7 @@ void CliqueRank::drain_windows() noexcept {
     queue_copy_of_tags(LaneKind::graphs, graph_tags);
     if (cudaStreamSynchronize(stream) != cudaSuccess) break;
     const bool calls_have_ended = *std::min_element(call_tags.begin(), call_tags.end()) >= last_tag();
-    if (calls_have_ended && graph_order_.has_no_captures()) break;
+    if (calls_have_ended && !graph_order_.has_captures()) break;
     const bool is_unchanged = calls_have_ended && graph_tags == previous_graph_tags;
     unchanged_polls = is_unchanged ? unchanged_polls + 1 : 0;
     previous_graph_tags = graph_tags;

@@ -123,7 +123,7 @@ cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueWaitForCa
     if (const cudaError_t error = add_dependency(stream, wait_node); error != cudaSuccess) return error;
   }
   captures_[capture.id] = {.last = wait_node};
-  has_no_captures_.store(false, std::memory_order_release);
+  has_captures_.store(true, std::memory_order_release);
   if (captures_.size() > kMaxCaptures) captures_.erase(captures_.begin());
   return cudaSuccess;
 }

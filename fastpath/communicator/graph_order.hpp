@@ -44,10 +44,10 @@ class GraphOrder {
   /// Call this after the operation has been captured.
   cudaError_t end_captured(cudaStream_t stream);
 
-  /// True if no operation was ever captured. Thread-safe.
-  bool has_no_captures() const noexcept { return has_no_captures_.load(std::memory_order_acquire); }
+  /// True if an operation was ever captured. Thread-safe.
+  bool has_captures() const noexcept { return has_captures_.load(std::memory_order_acquire); }
   /// True if there are graphs without events, so that it is unknown whether one of them runs.
-  bool has_unordered_graphs() const noexcept { return !has_no_captures() && !are_graphs_ordered_.value_or(true); }
+  bool has_unordered_graphs() const noexcept { return has_captures() && !are_graphs_ordered_.value_or(true); }
   /// Waits until the launched graphs and ordered calls have run. Does not wait for graphs without events.
   cudaError_t wait() const noexcept;
 
@@ -66,7 +66,7 @@ class GraphOrder {
                                             // first operation is captured
   cudaEvent_t order_event_ = nullptr;  // recorded by each graph and ordered call; null: not created yet
   std::map<unsigned long long, CaptureNodes> captures_;  // by CUDA's capture id, which only increases
-  std::atomic<bool> has_no_captures_{true};
+  std::atomic<bool> has_captures_{false};
 };
 
 }  // namespace busbw::fastpath

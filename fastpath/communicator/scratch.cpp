@@ -145,10 +145,10 @@ Scratch::Scratch(int ranks, int cells, std::uint64_t tags_begin, ScratchPool& po
   try {
     // The memory is cleared before peers learn its address. An empty slot has tag 0, and the first tag used is not 0.
     const NonBlockingStream stream;
-    const std::vector<std::uint64_t> first_tags(kLanes * kMaxBlocks, tags_begin);
+    const std::vector<std::uint64_t> initial_tags(kLanes * kMaxBlocks, tags_begin);
     check(cudaMemsetAsync(memory_.slots, 0, bytes, stream.get()), "clearing scratch memory");
-    const std::size_t tags_bytes = first_tags.size() * sizeof first_tags[0];
-    check(cudaMemcpyAsync(memory_.slots + bytes - tags_bytes, first_tags.data(), tags_bytes, cudaMemcpyHostToDevice,
+    const std::size_t tags_bytes = initial_tags.size() * sizeof initial_tags[0];
+    check(cudaMemcpyAsync(memory_.slots + bytes - tags_bytes, initial_tags.data(), tags_bytes, cudaMemcpyHostToDevice,
                           stream.get()),
           "writing the first tags");
     check(cudaStreamSynchronize(stream.get()), "clearing scratch memory");

@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(kMaxThreads, (kMinBlocksPerMultiprocessor<kMax
     exchange(fabric, work, last_tag + 1, steps);
   __syncthreads();  // all threads have read the tag and have finished waiting for peers
 #if __CUDA_ARCH__ >= 900
-  // The next kernel of the stream may start now, because no thread of the block waits for a peer any more. The first
-  // thread that executes this triggers it for the block. An earlier start would occupy resources of the GPU that
+  // The next kernel of the stream may start now, because no thread of the block waits for a peer any more. The
+  // instruction of one thread counts for its block. An earlier start would occupy resources of the GPU that
   // another communicator's kernel may need, and a peer may wait for that kernel.
   asm volatile("griddepcontrol.launch_dependents;");
 #endif

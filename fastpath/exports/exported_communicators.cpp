@@ -83,7 +83,7 @@ FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_end == nullptr) return report_missing_function("ncclGroupEnd");
   CallGroup& group = CallGroup::of_this_thread();
-  const ncclResult_t prepared = group.before_end();
+  const ncclResult_t prepared = group.prepare_end();
   const ncclResult_t result = nccl->group_end();
   return group.end(prepared == ncclSuccess ? result : prepared, *nccl);
 }

@@ -4,8 +4,9 @@
 
 namespace busbw::fastpath {
 
-/// Prints to stderr, once for each function, that the real library lacks it, and returns ncclInvalidUsage. Returns
-/// ncclSystemError if there is no real library, which real_library() has then printed.
+/// Prints to stderr that the real library lacks the function, and returns ncclInvalidUsage. Prints once for each
+/// function. If there is no real library, returns ncclSystemError, because real_library() has already printed the
+/// error.
 ncclResult_t report_missing_function(const char* function) noexcept;
 
 }  // namespace busbw::fastpath

@@ -20,7 +20,7 @@ constexpr int kInvalidUsage = 5;
 enum class ReturnKind { result, text, zero };
 
 ReturnKind return_kind(std::string_view name) {
-  if (name.starts_with('p')) name.remove_prefix(1);
+  if (name.starts_with('p')) name.remove_prefix(1);  // pnccl... returns the same type as nccl...
   constexpr std::array<std::string_view, 2> text_functions{"ncclGetErrorString", "ncclGetLastError"};
   if (std::ranges::find(text_functions, name) != text_functions.end()) return ReturnKind::text;
   // These return void, a number, a pointer, or an ncclTeam of three ints.

@@ -56,8 +56,8 @@ struct RealNccl {
   ncclResult_t (*get_peer_device_pointer)(ncclWindow_t window, size_t offset, int peer, void** address) = nullptr;
 };
 
-/// Returns the functions of this process's real library. Null if there is no real library, which real_library() has
-/// reported on stderr.
+/// Returns the functions of this process's real library. Null if there is no real library: real_library() has then
+/// printed the error to stderr.
 const RealNccl* real_nccl() noexcept;
 
 }  // namespace busbw::fastpath

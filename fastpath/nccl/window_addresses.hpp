@@ -19,9 +19,9 @@ using WindowAddresses = std::array<char*, kMaxRanks>;
 /// every rank alike if all ranks use the same NCCL, settings and links:
 ///
 /// - NCCL cannot access the memory of all ranks, or returns a null address.
-/// - NCCL does not report addresses, which it does since 2.29, and they cannot be read from its own structure either.
-///   That is possible for the major and minor version of the NCCL header that this library was built with. It also
-///   requires symmetric memory (NCCL_CUMEM_ENABLE).
+/// - NCCL is older than 2.29, so it has no function for addresses, and its own structure cannot be read either. The
+///   structure can be read only if NCCL has the major and minor version of the header of this build, and uses symmetric
+///   memory (NCCL_CUMEM_ENABLE).
 std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks,
                                                 const RealNccl& nccl);
 

@@ -70,11 +70,11 @@ int common_cells(const std::vector<RankCapabilities>& ranks) {
   return min_cells;
 }
 
-int cells_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells)) {
+int cells_that_fit(std::size_t unreserved_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells)) {
   int cells = kMaxCellsTimesRanks;
-  // Rounds the number of ranks up to a power of two, so that `cells` stays a power of two.
+  // Rounds the number of ranks up to a power of two, so that `cells` stays a power of two: 2^16 for 3 or 4 ranks.
   for (int power_of_two = 1; power_of_two < ranks; power_of_two *= 2) cells /= 2;
-  const std::size_t max_bytes = left_bytes / 8 * 5;
+  const std::size_t max_bytes = unreserved_bytes / 8 * 5;
   for (; cells >= kMinCells; cells /= 2)
     if (bytes_for(ranks, cells) <= max_bytes) return cells;
   return 0;

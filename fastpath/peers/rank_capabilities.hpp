@@ -45,9 +45,9 @@ std::string not_ready_message(const std::vector<RankCapabilities>& ranks);
 /// Returns the smallest number of cells of all ranks.
 int common_cells(const std::vector<RankCapabilities>& ranks);
 
-/// Returns how many cells per step the scratch memory can hold if it takes at most 5/8 of the GPU's remaining budget.
+/// Returns how many cells per step the scratch memory can hold if it takes at most 5/8 of the GPU's unreserved budget.
 /// The rest stays available for later communicators. Returns 0 if fewer than the minimum useful number fit. `bytes_for`
 /// returns the size of the scratch memory and must increase with `cells`.
-int cells_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells));
+int cells_that_fit(std::size_t unreserved_bytes, int ranks, std::size_t (*bytes_for)(int ranks, int cells));
 
 }  // namespace busbw::fastpath

@@ -35,14 +35,15 @@ BUSBW_HOST_DEVICE constexpr std::int64_t lines_of(std::size_t bytes) {
   return static_cast<std::int64_t>((bytes + kLineDataBytes - 1) / kLineDataBytes);
 }
 
-/// Returns the offset of a cell's data in the user's bytes. `index` counts the cells of all lines from 0. A cell has 16
-/// bytes of data, but the last cell of a line has 8.
+/// Returns the offset of a cell's data in the user's bytes. `index` counts the cells of all lines from 0. The last cell
+/// of a line has only 8 bytes of data, so cell 7 is at offset 112 and cell 8 at offset 120.
 BUSBW_HOST_DEVICE constexpr std::int64_t offset_of_cell(std::int64_t index) {
   return index / kCellsOfLine * kLineDataBytes + index % kCellsOfLine * kCellBytes;
 }
 
 /// Returns the length in bytes of a full slice if a buffer of `bytes` is divided into one slice per rank. A full slice
-/// fills whole lines, so the last slices may be shorter or empty.
+/// fills whole lines, so the last slices may be shorter or empty. Example: 1000 bytes on 4 ranks give 360, so the
+/// slices have 360, 360, 280 and 0 bytes.
 BUSBW_HOST_DEVICE constexpr std::size_t slice_bytes(std::size_t bytes, int ranks) {
   const auto slices = static_cast<std::int64_t>(ranks);
   return static_cast<std::size_t>((lines_of(bytes) + slices - 1) / slices * kLineDataBytes);

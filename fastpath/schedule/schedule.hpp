@@ -17,7 +17,7 @@
 // is free again two steps later for this reason:
 //
 //   - Thread t writes into its slot at peer p for tag s + 2 only after it took p's cells of tag s + 1.
-//   - Thread t of p sent those only after it took all cells of tag s.
+//   - Thread t of p sent these cells only after it took all cells of tag s.
 //
 // So EVERY pair of ranks must exchange cells in every step, also if the collective has no data for them. All threads
 // take part in all steps.
@@ -121,7 +121,8 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
 /// first_tag + 1.
 ///
 /// Until a rank enters the first barrier, its earlier work may use its buffers. Until all ranks enter the second
-/// barrier, peers may access its buffers. To wait for the same block of the other ranks is enough for a block:
+/// barrier, peers may access its buffers. A block waits only for the block with the same index on each other rank. This
+/// is enough for two reasons:
 ///
 /// - A running block shows that the earlier work of its rank has ended.
 /// - The later work of a rank begins after its last block has ended, so after every block has passed both barriers.

@@ -46,6 +46,7 @@ BUSBW_HOST_DEVICE_CALLED std::uint64_t read_in_pieces(const char* slice, std::in
   std::uint64_t value = 0;
   const std::int64_t end = offset + 8 < length ? offset + 8 : length;
   std::int64_t position = offset;
+  // The largest unit that the granule permits reads all bytes. The smaller units then find none.
   if (granule >= 4) read_units<std::uint32_t>(slice, offset, end, position, value);
   if (granule >= 2) read_units<std::uint16_t>(slice, offset, end, position, value);
   read_units<std::uint8_t>(slice, offset, end, position, value);

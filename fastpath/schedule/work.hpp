@@ -58,9 +58,10 @@ BUSBW_HOST_DEVICE void set_own(const Buffers& buffers, const Cell& own, Cell (&c
 template <int kMax>
 BUSBW_HOST_DEVICE void store_cell_per_rank(const Buffers& buffers, std::int64_t index, const Cell (&cells)[kMax]) {
   BUSBW_UNROLL
-  for (int rank = 0; rank < kMax; ++rank)
-    if (rank < buffers.ranks && !(rank == buffers.rank && buffers.own_in_place))
-      store_cell(buffers.out, rank, index, cells[rank]);
+  for (int rank = 0; rank < kMax; ++rank) {
+    const bool is_stored_already = rank == buffers.rank && buffers.own_in_place;
+    if (rank < buffers.ranks && !is_stored_already) store_cell(buffers.out, rank, index, cells[rank]);
+  }
 }
 
 /// Stores a cell of each other rank's slice.

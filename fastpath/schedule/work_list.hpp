@@ -1,5 +1,6 @@
 #pragma once
-// The work of each collective and method. Kernels are launched and loaded by these lists.
+// The work (schedule.hpp) of each collective and method. The launch of an operation selects its kernel from these
+// lists, and the preload functions load the kernels of all entries.
 #include "fastpath/schedule/collective.hpp"
 #include "fastpath/schedule/direct.hpp"
 #include "fastpath/schedule/work.hpp"

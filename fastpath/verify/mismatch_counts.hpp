@@ -8,7 +8,8 @@ namespace busbw::fastpath {
 /// the values while the host reads them.
 struct MismatchCounts {
   unsigned long long wrong = 0;  ///< number of wrong elements
-  unsigned long long first_index_plus_1 = 0;  ///< index of the first one found, plus 1; 0: not written yet
+  /// Index of the element that was counted first, plus 1. Not always the smallest index. 0: not written yet.
+  unsigned long long first_found_plus_1 = 0;
 };
 
 /// Returns a message about the elements that are not in `reported_count` yet, and adds them to it. Empty if there are
@@ -16,13 +17,13 @@ struct MismatchCounts {
 inline std::string take_mismatch_message(const MismatchCounts& counts, unsigned long long& reported_count, int rank,
                                          int ranks) {
   const unsigned long long wrong_count = __atomic_load_n(&counts.wrong, __ATOMIC_ACQUIRE);
-  const unsigned long long first_index_plus_1 = __atomic_load_n(&counts.first_index_plus_1, __ATOMIC_ACQUIRE);
-  if (wrong_count == reported_count || first_index_plus_1 == 0) return {};
+  const unsigned long long first_found_plus_1 = __atomic_load_n(&counts.first_found_plus_1, __ATOMIC_ACQUIRE);
+  if (wrong_count == reported_count || first_found_plus_1 == 0) return {};
   const unsigned long long new_count = wrong_count - reported_count;
   reported_count = wrong_count;
   return "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + ": " + std::to_string(new_count) +
          " elements of its results are wrong, the first one found is element " +
-         std::to_string(first_index_plus_1 - 1) + "; set BUSBW_FASTPATH=off and report this";
+         std::to_string(first_found_plus_1 - 1) + "; set BUSBW_FASTPATH=off and report this";
 }
 
 }  // namespace busbw::fastpath

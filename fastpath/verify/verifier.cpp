@@ -48,7 +48,7 @@ char* Verifier::reserve_inputs(std::size_t bytes, cudaStream_t stream) {
 ncclResult_t Verifier::queue_gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream) {
   const ScopedDevice device(device_);
   const std::size_t bytes = send_bytes(call, ranks_);
-  if (facts_of(call.collective).root == "source")
+  if (facts_of(call.collective).only_root_sends)
     return nccl.broadcast(call.send, reserve_inputs(bytes, stream), bytes, ncclUint8, call.root, communicator_, stream);
   return nccl.all_gather(call.send, reserve_inputs(bytes * static_cast<std::size_t>(ranks_), stream), bytes, ncclUint8,
                          communicator_, stream);

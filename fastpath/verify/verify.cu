@@ -32,11 +32,12 @@ __device__ float combine(Redop redop, float a, float b) {
 }
 
 __device__ void record_mismatch(MismatchCounts* mismatches, std::size_t element) {
-  if (atomicAdd_system(&mismatches->wrong, 1ull) == 0) mismatches->first_index_plus_1 = element + 1;
+  if (atomicAdd_system(&mismatches->wrong, 1ull) == 0) mismatches->first_found_plus_1 = element + 1;
 }
 
-/// Computes the reduction of this rank's elements and compares them bit by bit. `Bits` is an unsigned type of the size
-/// of `Type`.
+/// Computes each element of this rank's result from all ranks' inputs, and compares its bits with the fast path's. The
+/// fast path also reduces in float and in rank order, so correct results have equal bits. `Bits` is an unsigned type of
+/// the size of `Type`.
 template <class Type, class Bits>
 __global__ void check_reduced(const CheckArguments arguments, MismatchCounts* mismatches) {
   const CollectiveCall& call = arguments.call;
@@ -54,7 +55,7 @@ __global__ void check_reduced(const CheckArguments arguments, MismatchCounts* mi
   }
 }
 
-/// Compares the bytes from each source rank.
+/// Compares the result's bytes from each source rank with the input of that rank.
 __global__ void check_moved(const CheckArguments arguments, MismatchCounts* mismatches) {
   const std::size_t bytes = arguments.call.bytes;
   const auto* received = static_cast<const char*>(arguments.call.receive);
@@ -68,7 +69,7 @@ __global__ void check_moved(const CheckArguments arguments, MismatchCounts* mism
 }  // namespace
 
 void preload_check_kernels() {
-  cudaFuncAttributes attributes;
+  cudaFuncAttributes attributes;  // not used: reading the attributes of a kernel loads the kernel
   cudaFuncGetAttributes(&attributes, check_reduced<__half, unsigned short>);
   cudaFuncGetAttributes(&attributes, check_reduced<__nv_bfloat16, unsigned short>);
   cudaFuncGetAttributes(&attributes, check_reduced<float, unsigned int>);

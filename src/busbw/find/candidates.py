@@ -20,6 +20,8 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 _MAX_CANDIDATES = 4000
 """Maximum number of candidates, which bounds the time and memory of a search. Those with the most slow flows remain."""
+_MIN_HASHED_SHARE = LINK_SHARES[-1] / 2
+"""Minimum share of slow flows of a part with hashed links: half of the smallest share that crosses a slow link."""
 
 
 @dataclass(frozen=True)
@@ -207,8 +209,8 @@ class CandidateSelector:
         slow_flows = count_per_part([column[slow] for column in columns], np.ones(len(slow)))
         numbers = np.flatnonzero(slow_flows >= min_flows)
         if is_hashed:
-            # At least half of the smallest share of a slow link, beyond the flows that are slow without a fault.
-            min_slow_flows = LINK_SHARES[-1] / 2 * total.flows[numbers] + self._healthy_slow_flows(columns)[numbers]
+            # Flows that are slow without a fault do not count.
+            min_slow_flows = _MIN_HASHED_SHARE * total.flows[numbers] + self._healthy_slow_flows(columns)[numbers]
         else:
             min_slow_flows = min_share * total.flows[numbers]
         numbers = numbers[slow_flows[numbers] >= min_slow_flows]
@@ -218,13 +220,13 @@ class CandidateSelector:
     def _healthy_slow_flows(self, columns: Columns) -> Values:
         """Returns, for each part, the expected number of collision-free flows that are slow without a fault."""
         flows = np.flatnonzero(self._is_hashed_evidence)
-        slow_share_by_class = np.minimum(self._peers.slow_share, LINK_SHARES[-1] / 2)
+        slow_share_by_class = np.minimum(self._peers.slow_share, _MIN_HASHED_SHARE)
         return count_per_part([column[flows] for column in columns], slow_share_by_class[self._observed.classes[flows]])
 
     def _crossings(self, family: int, numbers: Indices) -> Iterator[tuple[Indices, Indices]]:
-        """Yields parts, as positions in the ascending `numbers`, and for each part a flow that crosses it.
+        """Yields two arrays of equal length: parts, as positions in the ascending `numbers`, and flows that cross them.
 
-        A part occurs once for each of its flows.
+        A part occurs once for each flow that crosses it.
         """
         columns = self._observed.paths.columns(family)
         max_number = max(int(column.max(initial=0)) for column in columns)

@@ -35,8 +35,8 @@ _MAX_LOG = 700.0
 """Largest log evidence of a connection, so that its exponential is finite."""
 
 _ALL_SLOW = 0.75
-"""Probability that all iterations are slow, if a flow is slow as a whole. The rest is spread over the counts above one
-half."""
+"""Probability that all iterations of a flow are slow, if the flow is slow as a whole. Otherwise more than half of them
+are slow, each number with equal probability."""
 _COUNT_PRIOR, _COUNT_PRIOR_SHARE = 0.02, 1e-3
 """Flows added to each bin of a histogram, so that no probability is zero: a constant, and a share of the mean bin."""
 _OUTLIER_SHARE = 0.05
@@ -79,7 +79,7 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
         slow_share: For each flow, the share of comparable flows that are slow without a fault.
         tail: For each flow, the density of its excess among these slow flows. 0: unknown.
     """
-    unexplained_tail = np.where(explained > 0, 0.0, tail)
+    unexplained_tail = np.where(explained > 0, 0.0, tail)  # `tail` describes only flows that no known part slows
     without_part = log_density(excess, explained, noise, slow_share, unexplained_tail)
     evidence = np.empty((len(excess), len(LEVELS)))
     for column, level in enumerate(LEVELS):  # one by one, because arrays of one level fit into the processor cache
@@ -94,7 +94,12 @@ def connection_odds(evidence: Values) -> Values:
 
 
 def connection_evidence(odds: Values, share: float) -> Values:
-    """Returns the evidence of each connection for slow links, if it crosses one with a probability of `share`."""
+    """Returns the evidence of each connection for slow links: log(share * odds + 1 - share).
+
+    Args:
+        odds: Likelihood ratio of each connection if it crosses a slow link (`connection_odds`).
+        share: Probability that a connection crosses a slow link.
+    """
     mixed = share * odds
     mixed += 1 - share
     return np.log(mixed, out=mixed)  # much faster than numpy.logaddexp
@@ -105,14 +110,14 @@ def slow_iteration_limit(noise: Values) -> Values:
     return np.maximum(_SLOW_ITERATION_DEVIATIONS * noise, MIN_SLOW_ITERATION)
 
 
-def intermittent_evidence(slow: Indices, classes: Indices, iterations: int) -> Values:
+def intermittent_evidence(slow_counts: Indices, classes: Indices, iterations: int) -> Values:
     """Returns the evidence of a flow for a part that is slow now and then, by class, slow iterations and hypothesis.
 
     A healthy flow has slow iterations as often as its class. A hypothesis is a share of slow iterations within each
     flow, or a share of flows that are slow as a whole.
 
     Args:
-        slow: Number of slow iterations of each flow.
+        slow_counts: Number of slow iterations of each flow.
         classes: Class of each flow.
         iterations: Number of iterations of each flow.
     """
@@ -124,23 +129,23 @@ def intermittent_evidence(slow: Indices, classes: Indices, iterations: int) -> V
     spread_over_upper_half = is_upper_half / max(is_upper_half.sum(), 1)
     whole = ((1 - _ALL_SLOW) * spread_over_upper_half + _ALL_SLOW * (counts == iterations))[:, None]
     for class_number in np.unique(classes):
-        slow_of_class = slow[classes == class_number]
-        flows_by_count = np.bincount(slow_of_class, minlength=len(counts))
-        histogram = flows_by_count + _COUNT_PRIOR_SHARE * len(slow_of_class) / len(counts) + _COUNT_PRIOR
+        counts_of_class = slow_counts[classes == class_number]
+        flows_by_count = np.bincount(counts_of_class, minlength=len(counts))
+        histogram = flows_by_count + _COUNT_PRIOR_SHARE * len(counts_of_class) / len(counts) + _COUNT_PRIOR
         healthy = (histogram / histogram.sum())[:, None]
         # The part makes a share of those iterations slow that would be fast in a healthy flow.
         within = np.zeros((len(counts), len(shares)))
         for healthy_count in counts:
             added = counts[: len(counts) - healthy_count]
-            within[healthy_count:] += healthy[healthy_count] * _binomial(added, iterations - healthy_count, shares)
+            within[healthy_count:] += healthy[healthy_count] * _binomial_mass(added, iterations - healthy_count, shares)
         shares_within = (1 - _OUTLIER_SHARE) * within + _OUTLIER_SHARE * healthy
         shares_of_flows = (1 - shares) * healthy + shares * whole
         evidence[class_number] = np.log(np.hstack([shares_within, shares_of_flows]) / healthy)
     return evidence
 
 
-def _binomial(counts: Indices, total: int, shares: Values) -> Values:
-    """Returns the probability of each count (row) for each share (column).
+def _binomial_mass(counts: Indices, total: int, shares: Values) -> Values:
+    """Returns the binomial probability of each count (row) out of `total`, for each share (column).
 
     scipy.stats has this distribution too, but takes several times as long to import as scipy.special.
     """

@@ -3,6 +3,9 @@
 The part with the most evidence is added first. Its flows then count as explained, which changes the evidence for all
 other parts on their paths. This repeats until no part has enough evidence. At the end, a part is removed if the other
 remaining parts explain its flows. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
+
+The *excess* of a flow is its log time less that of its healthy peers (`busbw.find.peers`). A *hypothesis* about a part
+states by how much the part slows its flows, and which share of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -82,7 +85,7 @@ class Culprit:
             for part, score in self.rivals
             if part.hardware != self.part.hardware and part not in synonyms
         ]
-        odds_of_others = np.sum(np.exp(np.minimum(log_odds_of_others, 50)))
+        odds_of_others = np.sum(np.exp(np.minimum(log_odds_of_others, 50)))  # limited, so that no value is infinite
         probability_of_fault = 1 - np.exp(-max(self.score, 0))
         return float(1 / (1 + odds_of_others) * probability_of_fault)
 
@@ -120,7 +123,7 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
 
     Args:
         observed: The flows.
-        counts: Numbers of flows from an earlier call with the first of these flows. This call updates the numbers.
+        counts: Counts of an earlier call with the first of these flows. This call updates the counts.
             None: there was no earlier call.
     """
     counts = CrossingCounts() if counts is None else counts
@@ -132,7 +135,7 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
         culprits, suspects = _find_culprits(persistent)
         if not culprits:
             break  # another pass would compare with the same peers
-        explained = persistent.explained(culprits)
+        explained = persistent.excess_explained_by(culprits)
     intermittent = _IntermittentModel(observed, peers, explained, counts)
     intermittent_culprits, intermittent_suspects = _find_culprits(intermittent)
     return Explanation(
@@ -140,7 +143,7 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
         suspects=_best_first([*suspects, *intermittent_suspects]),
         peers=peers,
         excess=excess,
-        explained=np.maximum(explained, intermittent.explained(intermittent_culprits)),
+        explained=np.maximum(explained, intermittent.excess_explained_by(intermittent_culprits)),
     )
 
 
@@ -162,12 +165,12 @@ class _PersistentModel:
         self._is_usable = is_evidence(observed, peers)
         self._selector = CandidateSelector(observed, peers, self._is_usable, counts)
 
-    def candidates(self) -> Candidates:
+    def select_candidates(self) -> Candidates:
         """Returns the parts with at least half of their flows slow. Hashed links need a smaller share."""
         limit = np.maximum(_CANDIDATE_DEVIATIONS * self._peers.noise[self._classes], MIN_SLOW)
         return self._selector.select(self._excess > limit, min_share=0.5)
 
-    def evidence(self, flows: Indices, explained: Values) -> Values:
+    def evidence_of(self, flows: Indices, explained: Values) -> Values:
         """Returns the evidence of each flow (row) for each hypothesis (column). `explained`: of all observed flows."""
         classes = self._classes[flows]
         evidence = persistent_evidence(
@@ -177,11 +180,12 @@ class _PersistentModel:
             slow_share=self._peers.slow_share[classes],
             tail=self._peers.slow_density[flows],
         )
-        # NCCL may make a hub faster than its peers, and a slow part makes the same hub slower.
-        is_unknown = self._peers.is_tolerated[flows, None] & (LEVELS < 2 * HUB_TOLERANCE)
-        return np.where(self._is_usable[flows, None] & ~is_unknown, evidence, 0.0)
+        # A tolerated hub is no evidence for or against such a level: without the slow part, the hub could be faster
+        # than its peers by the tolerance.
+        is_within_tolerance = self._peers.is_tolerated[flows, None] & (LEVELS < 2 * HUB_TOLERANCE)
+        return np.where(self._is_usable[flows, None] & ~is_within_tolerance, evidence, 0.0)
 
-    def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
+    def make_culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
         """Returns the part with its slow-down. None if the slow-down is too small to name the part.
 
         Args:
@@ -190,13 +194,14 @@ class _PersistentModel:
             explained: Excess that the other culprits explain, for each flow.
             hypothesis: Most likely hypothesis: a column of `Candidates.totals`.
         """
-        share_number, level_number = divmod(hypothesis, len(LEVELS))
+        share_number, level_number = divmod(hypothesis, len(LEVELS))  # the columns are all levels for each share
         share = LINK_SHARES[share_number]
         slowed = np.flatnonzero(flows_of(part, self._observed.paths))
         if share < 1:
             # A connection counts as slowed if it crosses the slow link with a probability of more than one half.
             connections, connection_of_flow = np.unique(self._observed.connections[flows], return_inverse=True)
-            evidence_of_connection = np.bincount(connection_of_flow, self.evidence(flows, explained)[:, level_number])
+            evidence_of_flow = self.evidence_of(flows, explained)[:, level_number]
+            evidence_of_connection = np.bincount(connection_of_flow, evidence_of_flow)
             is_slowed = evidence_of_connection > np.log(1 / share - 1)
             slowed = slowed[np.isin(self._observed.connections[slowed], connections[is_slowed])]
             flows = np.intersect1d(flows, slowed)
@@ -217,7 +222,7 @@ class _PersistentModel:
             flows=slowed,
         )
 
-    def explained(self, culprits: Iterable[Culprit]) -> Values:
+    def excess_explained_by(self, culprits: Iterable[Culprit]) -> Values:
         """Returns the excess of each flow that the culprits explain."""
         explained = np.zeros(len(self._excess))
         for culprit in culprits:
@@ -244,7 +249,7 @@ class _IntermittentModel(_PersistentModel):
             self._slow_counts[compared], self._classes[compared], iterations
         )
 
-    def candidates(self) -> Candidates:
+    def select_candidates(self) -> Candidates:
         """Returns parts with several flows that support an intermittent fault."""
         compared = np.flatnonzero(self._is_compared)
         best_by_count = self._evidence_by_count.max(axis=2)
@@ -252,14 +257,14 @@ class _IntermittentModel(_PersistentModel):
         supports[compared] = best_by_count[self._classes[compared], self._slow_counts[compared]] > _MIN_SUPPORT
         return self._selector.select(supports, min_share=_MIN_INTERMITTENT_SHARE, min_flows=_MIN_INTERMITTENT_FLOWS)
 
-    def evidence(self, flows: Indices, explained: Values) -> Values:
+    def evidence_of(self, flows: Indices, explained: Values) -> Values:
         evidence = np.zeros((len(flows), self._evidence_by_count.shape[2]))
         has_evidence = self._is_compared[flows] & (explained[flows] == 0)
         compared = flows[has_evidence]
         evidence[has_evidence] = self._evidence_by_count[self._classes[compared], self._slow_counts[compared]]
         return evidence
 
-    def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
+    def make_culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
         unexplained = flows[(explained[flows] == 0) & self._is_usable[flows]]
         iteration_count = int(self._iteration_counts[unexplained].sum())
         iteration_excess = self._observed.iterations[unexplained] - self._peers.reference[unexplained, None]
@@ -295,7 +300,7 @@ def _scores(totals: Values, penalty: Values) -> Values:
 
 def _find_culprits(model: _PersistentModel) -> tuple[list[Culprit], list[ScoredPart]]:
     """Returns the parts that explain the flows, and the remaining parts with some evidence."""
-    candidates = model.candidates()
+    candidates = model.select_candidates()
     return _GreedySearch(candidates, model).run() if candidates.parts else ([], [])
 
 
@@ -309,7 +314,7 @@ class _GreedySearch:
         self._explained = np.zeros(candidates.membership.shape[1])
         """Excess of each flow that the culprits of the last call of `_scores_without` explain."""
         # The next three arrays belong to `_explained`: evidence of the crossing flows, totals and scores of the parts.
-        self._evidence = model.evidence(candidates.crossing, self._explained)
+        self._evidence = model.evidence_of(candidates.crossing, self._explained)
         self._totals = candidates.totals(self._evidence, np.arange(len(candidates.parts)))
         self._known_scores = _scores(self._totals, candidates.penalty)
 
@@ -325,7 +330,7 @@ class _GreedySearch:
                 break
             is_unexamined[best] = False
             hypothesis = int(np.argmax(self._totals[best]))
-            culprit = self._model.culprit(parts[best], self._candidates.flows(best), self._explained, hypothesis)
+            culprit = self._model.make_culprit(parts[best], self._candidates.flows(best), self._explained, hypothesis)
             if culprit is not None:
                 culprits.append(replace(culprit, score=float(scores[best]), rivals=self._rivals(best, scores)))
         culprits = self._without_superfluous(culprits)
@@ -338,11 +343,11 @@ class _GreedySearch:
 
         Computes only the scores that changed since the last call.
         """
-        candidates, explained = self._candidates, self._model.explained(culprits)
+        candidates, explained = self._candidates, self._model.excess_explained_by(culprits)
         changed = (explained != self._explained)[candidates.crossing]
         self._explained = explained
         if changed.any():
-            self._evidence[changed] = self._model.evidence(candidates.crossing[changed], explained)
+            self._evidence[changed] = self._model.evidence_of(candidates.crossing[changed], explained)
             rows = candidates.rows_with(changed)
             self._totals[rows] = candidates.totals(self._evidence, rows)
             self._known_scores[rows] = _scores(self._totals[rows], candidates.penalty[rows])
@@ -352,7 +357,7 @@ class _GreedySearch:
         """Returns the other parts that share most of the evidence of the best part."""
         candidates, flows = self._candidates, self._candidates.flows(best)
         supports = np.zeros(candidates.membership.shape[1])
-        supports[flows] = self._model.evidence(flows, self._explained).max(axis=1) > _MIN_SUPPORT
+        supports[flows] = self._model.evidence_of(flows, self._explained).max(axis=1) > _MIN_SUPPORT
         shared_flows = candidates.membership @ supports
         shares_support = shared_flows >= _MIN_SHARED_SUPPORT * supports.sum()
         is_rival = shares_support & (scores > scores[best] - _MAX_RIVAL_DISTANCE)

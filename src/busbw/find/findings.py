@@ -196,7 +196,7 @@ def _finding(
         slowdown_high=high,
         confidence=min(round(min(culprit.confidence(synonyms) for culprit in group), 4), MAX_CONFIDENCE),
         flows=int(support.sum()),
-        exonerating_flows=_exonerating(observed, explanation, crossing, support),
+        exonerating_flows=_count_exonerating(observed, explanation, crossing, support),
         dead=worst.is_dead,
         intermittent=is_intermittent,
         slow_share=None if worst.share is None else round(worst.share, 3),
@@ -204,22 +204,23 @@ def _finding(
         same_as=tuple(name_part(part, cluster) for part in synonyms),
         says="",
     )
-    some_are_fast = bool((crossing & ~is_slowed).any())
-    return replace(finding, says=_sentence(finding, on_some=some_are_fast, needs_hub=worst.part.needs_hub))
+    are_some_fast = bool((crossing & ~is_slowed).any())
+    return replace(finding, says=_sentence(finding, are_some_fast=are_some_fast, needs_hub=worst.part.needs_hub))
 
 
 def _far_gpu_cause(part: Part, cluster: Cluster) -> str | None:
-    """Returns the cause of a NIC that is on another NUMA node than one of its GPUs. None for other parts."""
+    """Returns the cause if the part is a NIC on another NUMA node than one of its GPUs. Otherwise returns None."""
     if part.kind != "nic" or part.is_between:
         return None
     nic = cluster.nics[part.number]
-    gpu_numa = cluster.nodes[int(cluster.nic_node[part.number])].gpu_numa
-    if not gpu_numa or nic.numa is None:
+    numa_by_gpu = cluster.nodes[int(cluster.nic_node[part.number])].gpu_numa
+    if not numa_by_gpu or nic.numa is None:
         return None
     for gpu in nic.gpus:
-        if gpu_numa[gpu] not in (None, nic.numa):
+        gpu_numa = numa_by_gpu[gpu]
+        if gpu_numa is not None and gpu_numa != nic.numa:
             return (
-                f"GPU {gpu} is on NUMA node {gpu_numa[gpu]} and the NIC on NUMA node {nic.numa}, so data crosses the "
+                f"GPU {gpu} is on NUMA node {gpu_numa} and the NIC on NUMA node {nic.numa}, so data crosses the "
                 "link between processors; compare with busbw topo"
             )
     return None
@@ -232,7 +233,7 @@ def _has_slow_iterations(observed: Observations, explanation: Explanation) -> Ma
         return np.asarray((excess > MIN_SLOW_ITERATION).any(axis=1))
 
 
-def _exonerating(observed: Observations, explanation: Explanation, crossing: Mask, support: Mask) -> int:
+def _count_exonerating(observed: Observations, explanation: Explanation, crossing: Mask, support: Mask) -> int:
     """Returns the number of fast flows that use a GPU of the supporting flows, but do not cross the part."""
     paths = observed.paths
     gpus = np.unique(np.concatenate([paths.source[support], paths.target[support]]))
@@ -241,12 +242,12 @@ def _exonerating(observed: Observations, explanation: Explanation, crossing: Mas
     return int((uses_gpu & ~crossing & is_fast).sum())
 
 
-def _sentence(finding: Finding, *, on_some: bool, needs_hub: bool) -> str:
+def _sentence(finding: Finding, *, are_some_fast: bool, needs_hub: bool) -> str:
     """Returns the finding as text.
 
     Args:
         finding: The finding.
-        on_some: True if only some connections are slow, because only one hashed link is slow.
+        are_some_fast: True if some flows that cross the part are fast, because only one of its hashed links is slow.
         needs_hub: True if the links of a GPU are slow only with several GPUs at once.
     """
     support = count_text(finding.flows, "flow supports it", "flows support it")
@@ -262,7 +263,7 @@ def _sentence(finding: Finding, *, on_some: bool, needs_hub: bool) -> str:
         effect = f"{verb} slow in {finding.slow_share:.0%} of the iterations, then {effect}"
     elif finding.slowdown_low is not None:
         effect += f" (10-90 %: {finding.slowdown_low:.2f} to {finding.slowdown_high:.2f})"
-    if on_some:
+    if are_some_fast:
         effect += " on some connections"
     return f"{finding.text} {effect}; {evidence}"
 
@@ -297,4 +298,5 @@ def _undecided(parts: list[Part], culprit: Culprit, cluster: Cluster) -> Undecid
     step = _DECIDING_MEASUREMENT.get(kinds, "Measure flows that cross only one of these parts.")
     slowdown = None if culprit.is_dead else round(float(np.exp(culprit.excess)), 3)
     names = " or ".join(part.text for part in between)
-    return UndecidedParts(between=between, slowdown=slowdown, says=f"{names} {_effect(between[-1], slowdown)}. {step}")
+    effect = _effect(between[-1], slowdown)  # the verb agrees with the last name
+    return UndecidedParts(between=between, slowdown=slowdown, says=f"{names} {effect}. {step}")

@@ -53,7 +53,7 @@ _SHARES: Values = np.array([*SHARES, 0.85])
 _MAX_FAST_SHARE = 0.15
 """Maximum share of fast runs of a node that is always slow. Noise makes some runs fast."""
 _MIN_SHARED = 0.5
-"""Minimum share of the slow runs of a node with a second node, so that the second node could explain the slow runs."""
+"""A second node could explain the slow runs of a node if it takes part in at least this share of these runs."""
 _ALSO_ALONE, _ONLY_WITH_OTHERS = 0, 1
 """Rows of `_evidence`: the node is slow even in runs of this node alone, or only in runs with other nodes."""
 
@@ -87,14 +87,14 @@ class GroupRuns:
         """Log time of each run relative to its configuration. 0 for a run that is not compared."""
         self.has_several_nodes: Mask = np.array([len(run.nodes) > 1 for run in runs], dtype=bool)
         self.nodes = tuple(sorted({node for run in runs for node in run.nodes}))
-        has_node: Mask = np.array([[node in run.nodes for run in runs] for node in self.nodes], dtype=bool)
-        self.has_node: Mask = has_node.reshape(len(self.nodes), len(runs)) & self.is_compared
+        takes_part = np.array([[node in run.nodes for run in runs] for node in self.nodes], dtype=bool)
+        self.has_node: Mask = takes_part.reshape(len(self.nodes), len(runs)) & self.is_compared
         """True for each node (row) and each compared run with this node (column)."""
-        self.usable: Mask = self.has_node.copy()
+        self.is_usable: Mask = self.has_node.copy()
         """As `has_node`, without the runs of configurations that have too few runs without the node."""
         for same_runs in self.by_configuration:
             other_counts = self.is_compared[same_runs].sum() - self.has_node[:, same_runs].sum(axis=1)
-            self.usable[np.ix_(other_counts < _MIN_OTHERS, same_runs)] = False
+            self.is_usable[np.ix_(other_counts < _MIN_OTHERS, same_runs)] = False
 
 
 def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Values:
@@ -140,7 +140,7 @@ class RunComparison:
         self.excess, noise = _excess_and_noise(runs, self.is_other)
         run_noise = np.maximum(noise, _MIN_NOISE)[runs.configuration_numbers]
         self.is_slow: Mask = runs.is_compared & (self.excess > np.maximum(_SLOW_DEVIATIONS * run_noise, MIN_SLOW))
-        # The healthy level is a median of the other runs. The fewer the runs, the larger its own error.
+        # The healthy level is a median of n other runs, which has the variance noise ** 2 * pi / 2 / n.
         other_counts = np.array([max(self.is_other[same_runs].sum(), 1) for same_runs in runs.by_configuration])
         self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / other_counts[runs.configuration_numbers])
         slow_others = (self.is_slow & self.is_other).sum()
@@ -181,7 +181,7 @@ class RunSearch:
 
     findings: list[Finding]
     undecided: list[UndecidedParts]
-    compared: RunComparison
+    comparison: RunComparison
 
 
 def find_slow_nodes(runs: GroupRuns) -> RunSearch:
@@ -235,23 +235,23 @@ def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
         One for each of `LEVELS`: The node is always slow, with this excess.
         One for each of `_SHARES`: The node is slow now and then, in this share of its runs.
     """
-    own = np.flatnonzero(runs.usable[node])
+    own = np.flatnonzero(runs.is_usable[node])
     if not len(own):
         return np.zeros((2, len(LEVELS) + len(_SHARES)))
-    compared = RunComparison(runs, explained, node)
+    comparison = RunComparison(runs, explained, node)
     # Slow runs without the node, with the same excess, are a reason against the node: they have another cause.
-    distance = compared.excess[own, None] - compared.excess[compared.is_other & compared.is_slow]
+    distance = comparison.excess[own, None] - comparison.excess[comparison.is_other & comparison.is_slow]
     kernel = np.exp(-0.5 * (distance / _TAIL_WIDTH) ** 2) / (_TAIL_WIDTH * np.sqrt(2 * np.pi))
     tail = kernel.sum(axis=1) / max(distance.shape[1], 1)
-    healthy_share = compared.slow_share
+    healthy_share = comparison.slow_share
     persistent = persistent_evidence(
-        compared.excess[own],
+        comparison.excess[own],
         explained[own],
-        noise=compared.noise[own],
+        noise=comparison.noise[own],
         slow_share=np.full(len(own), healthy_share),
         tail=tail,
     )
-    ratios = np.where(compared.is_slow[own, None], _SHARES / healthy_share, (1 - _SHARES) / (1 - healthy_share))
+    ratios = np.where(comparison.is_slow[own, None], _SHARES / healthy_share, (1 - _SHARES) / (1 - healthy_share))
     intermittent = np.where(explained[own, None] < MIN_SLOW, np.log(ratios), 0.0)
     evidence_by_run = np.hstack([persistent, intermittent])
     evidence = np.empty((2, evidence_by_run.shape[1]))
@@ -264,7 +264,7 @@ def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
 class _SlowNode:
     """The effect of a node on its runs."""
 
-    compared: RunComparison
+    comparison: RunComparison
     can_be_slowed: Mask
     """True for each usable run of the node. If the node is slow only with other nodes: false for its runs alone."""
     is_support: Mask
@@ -282,23 +282,23 @@ class _SlowNode:
 
 def _slow_node(runs: GroupRuns, node: int, evidence: Values, explained: Values) -> _SlowNode:
     """Returns the effect of a node. `evidence`: as `_evidence` returns it."""
-    compared = RunComparison(runs, explained, node)
+    comparison = RunComparison(runs, explained, node)
     row, hypothesis = np.unravel_index(int(np.argmax(evidence)), evidence.shape)
-    can_be_slowed = runs.usable[node]
+    can_be_slowed = runs.is_usable[node]
     if row == _ONLY_WITH_OTHERS:
         can_be_slowed = can_be_slowed & runs.has_several_nodes
     is_unexplained = can_be_slowed & (explained < MIN_SLOW)
     is_typical = is_unexplained if is_unexplained.any() else can_be_slowed
-    excess = float(np.median(compared.excess[is_typical]))
-    is_support = can_be_slowed & (compared.excess > excess / 2)
+    excess = float(np.median(comparison.excess[is_typical]))
+    is_support = can_be_slowed & (comparison.excess > excess / 2)
     is_mostly_slow = is_support.sum() >= (1 - _MAX_FAST_SHARE) * can_be_slowed.sum()
     is_always_slow_hypothesis = hypothesis < len(LEVELS)
     is_persistent = bool(is_always_slow_hypothesis and is_mostly_slow)
     if not is_persistent:
-        is_support = is_unexplained & compared.is_slow
-        excess = float(np.median(compared.excess[is_support])) if is_support.any() else 0.0
+        is_support = is_unexplained & comparison.is_slow
+        excess = float(np.median(comparison.excess[is_support])) if is_support.any() else 0.0
     return _SlowNode(
-        compared=compared,
+        comparison=comparison,
         can_be_slowed=can_be_slowed,
         is_support=is_support,
         excess=excess,
@@ -307,9 +307,9 @@ def _slow_node(runs: GroupRuns, node: int, evidence: Values, explained: Values) 
 
 
 def _finding(slow: _SlowNode, node: int, confidence: float, runs: GroupRuns) -> Finding:
-    low, high = np.exp(np.quantile(slow.compared.excess[slow.is_support], [0.1, 0.9]))
+    low, high = np.exp(np.quantile(slow.comparison.excess[slow.is_support], [0.1, 0.9]))
     is_companion = runs.has_node[:, slow.is_support].any(axis=1) & (np.arange(len(runs.nodes)) != node)
-    is_fast_without_node = ~slow.compared.is_slow & ~slow.can_be_slowed
+    is_fast_without_node = ~slow.comparison.is_slow & ~slow.can_be_slowed
     exonerating = int((runs.has_node[is_companion].any(axis=0) & is_fast_without_node).sum())
     slow_count, run_count = int(slow.is_support.sum()), int(slow.can_be_slowed.sum())
     speed = f"{np.exp(slow.excess):.2f} times the time of comparable runs (10-90 %: {low:.2f} to {high:.2f})"
@@ -332,8 +332,8 @@ def _finding(slow: _SlowNode, node: int, confidence: float, runs: GroupRuns) -> 
 
 
 def _undecided(slow: _SlowNode, nodes: list[int], runs: GroupRuns) -> UndecidedParts:
-    """Returns the nodes with a text that requests the deciding runs: each node with a partner of many fast runs."""
-    fast_runs = (runs.has_node & ~slow.compared.is_slow & ~slow.can_be_slowed).sum(axis=1)
+    """Returns the nodes, and a text that requests runs of each node with one partner: the node with most fast runs."""
+    fast_runs = (runs.has_node & ~slow.comparison.is_slow & ~slow.can_be_slowed).sum(axis=1)
     partner = runs.nodes[int(np.argmax(fast_runs))]
     names = [runs.nodes[node] for node in nodes]
     next_runs = "each of them without the others" if len(names) > 1 else "it again"
@@ -346,12 +346,12 @@ def _undecided(slow: _SlowNode, nodes: list[int], runs: GroupRuns) -> UndecidedP
     )
 
 
-def run_power(runs: GroupRuns, compared: RunComparison) -> KindPower:
+def run_power(runs: GroupRuns, comparison: RunComparison) -> KindPower:
     """Returns the power of the runs: the probability that they name a node that is slower by 10 %."""
-    noise, noise_of_run = np.unique(compared.noise, return_inverse=True)
-    means, variances = evidence_moments(noise, np.full(len(noise), compared.slow_share))
-    run_counts = runs.usable.sum(axis=1)
-    usable = runs.usable[run_counts > 0]
+    noise, noise_of_run = np.unique(comparison.noise, return_inverse=True)
+    means, variances = evidence_moments(noise, np.full(len(noise), comparison.slow_share))
+    run_counts = runs.is_usable.sum(axis=1)
+    usable = runs.is_usable[run_counts > 0]
     hypotheses = 2 * (len(LEVELS) + len(_SHARES))
     return kind_power(
         "node",

@@ -141,8 +141,11 @@ def _node_pair(paths: FlowPaths, direction: Direction) -> Columns:
 
 
 def _gpu_pair(paths: FlowPaths) -> Columns:
-    """Pairs of GPUs of one node. `gpus_of` returns the GPUs of a number."""
-    # The second GPU is numbered within the node, which keeps the numbers small.
+    """Pairs of GPUs of one node. `gpus_of` returns the GPUs of a number.
+
+    The second GPU is numbered within its node, which keeps the numbers small. Example: with at most 8 GPUs per node,
+    GPUs 9 and 11, of a node that begins with GPU 8, have the number 9 * 8 + 3.
+    """
     lower, higher = np.minimum(paths.source, paths.target), np.maximum(paths.source, paths.target)
     local = higher - paths.cluster.first_gpu[paths.target_node]
     is_between_gpus = ~(paths.is_network | paths.is_hub)
@@ -161,7 +164,10 @@ def _leaf(paths: FlowPaths) -> Columns:
 
 
 def _shared_port(paths: FlowPaths) -> Columns:
-    """Pairs of NICs of a node that send, or receive, in the same round: they could share one port."""
+    """Pairs of NICs of a node that send, or receive, in the same round: they could share one port.
+
+    `ports_of` returns the NICs of a number.
+    """
     cluster = paths.cluster
     rounds = int(paths.round_number.max(initial=0)) + 1
     max_node_nics = int(np.diff(cluster.first_nic).max(initial=0))
@@ -211,7 +217,10 @@ FAMILIES: tuple[Family, ...] = (
 _FAMILY_NUMBERS = {
     (one.kind, one.is_between, one.needs_hub, one.direction): number for number, one in enumerate(FAMILIES)
 }
-"""Position of each family in `FAMILIES`. Of both families of nodes in both directions, the one with inside flows."""
+"""Position of each family in `FAMILIES`.
+
+Two families of nodes have the same key. The later one remains: the family that includes flows inside nodes.
+"""
 
 
 @dataclass(frozen=True)

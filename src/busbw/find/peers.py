@@ -105,14 +105,16 @@ class Peers:
 
     @property
     def may_collide_at_full_load(self) -> bool:
-        """True if flows between leaves collide at full load. Also true before the first class with flows of this load.
+        """True if flows between leaves collide at full load, or if it is not known yet.
 
-        The arrays end with the last class that has flows. An earlier class without flows counts as collision-free.
+        The arrays end with the last class that has flows. If they end before the first full-load class, the answer is
+        not known. A full-load class within the arrays, but without flows, counts as collision-free.
         """
         load_classes = np.arange(len(self.noise)) % LOAD_CLASSES
         is_full_load = load_classes == load_class(Load.BOTH, is_across=True)
         is_collision_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)
-        return not (is_full_load.any() and is_collision_free[is_full_load].all())
+        is_known = is_full_load.any()
+        return not is_known or not is_collision_free[is_full_load].all()
 
 
 def compare_with_peers(observed: Observations, explained: Values) -> Peers:

@@ -14,7 +14,7 @@ from busbw.find.cluster import Indices, Mask
 
 MIB = 1 << 20
 NETWORK_BYTES, NVLINK_BYTES = 64 * MIB, 256 * MIB
-"""Size of a flow, so large that its start takes less than 5 % of its time (50 us at 50 and 300 GB/s)."""
+"""Size of a flow, so large that its start takes at most 6 % of its time (50 us at 50 and 300 GB/s)."""
 HUB_GPUS = 8
 """Maximum number of GPUs of a hub and its partners. A node with more GPUs has several hubs at a time."""
 ITERATIONS = 10

@@ -24,9 +24,9 @@ _SLOW_DEVIATIONS = 3.0
 """A flow is slow if its unexplained excess is more than this many times its noise, and more than `MIN_SLOW`."""
 _MAX_SLOW_SHARE = 0.45
 """A pair of nodes is suspected only by flows of classes with at most this share of slow flows without a fault."""
-_LATER_TURNS = 100
-"""First turn of sparse rounds for open questions. Smaller turns belong to the first rounds. `_partner_round` begins at
-twice this turn and `_pair_rounds` at three times this turn, so that no pairs are repeated."""
+_SPARSE_TURNS, _PARTNER_TURNS, _PAIR_TURNS = 100, 200, 300
+"""First turn of the sparse rounds, the partner rounds and the rounds of pairs of nodes. Smaller turns belong to the
+first rounds of a search. They differ, so that these rounds do not repeat each other's pairs."""
 _REPEATS = 4
 """Number of turns in which slow flows are repeated although no uplink or pair of nodes is suspected."""
 _MAX_HUB_ROUNDS = 4
@@ -76,23 +76,25 @@ def separating_rounds(
     pairs = [nodes_of(part.number, planner.cluster) for part in questions if part.kind == "pair"]
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)
-    # If flows collide, half of the pairs are measured alone, and the other half in light rounds with more flows.
-    first_load = Load.SPARSE if explanation.peers.may_collide_at_full_load else Load.LIGHT
-    for half_of_pairs, load in ((pairs[0::2], first_load), (pairs[1::2], Load.LIGHT)):
-        if half_of_pairs:
-            rounds += _pair_rounds(planner, half_of_pairs, turn, load)
+    # If flows collide, every second pair is measured alone, and the others in light rounds with more flows.
+    every_second, others = pairs[0::2], pairs[1::2]
+    load = Load.SPARSE if explanation.peers.may_collide_at_full_load else Load.LIGHT
+    if every_second:
+        rounds += _pair_rounds(planner, every_second, turn, load)
+    if others:
+        rounds += _pair_rounds(planner, others, turn, Load.LIGHT)
     if kinds & {"nic", "numa", "node", "gpu"}:
         next_turn = WITHIN_LEAVES_TURNS + 2 * turn  # the first rounds and earlier calls have used the turns before it
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
         rounds += planner.one_way_rounds(next_turn + 1)
-        rounds += [_partner_round(planner, questions, 2 * turn + step) for step in range(2)]
+        rounds += [_partner_round(planner, questions, number) for number in (2 * turn, 2 * turn + 1)]
     repeated_pairs = _slow_across_flows(observed, explanation)
     if len(repeated_pairs) and (turn < _REPEATS or "uplink" in kinds):
-        rounds.append(planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE, repeated_pairs))
+        rounds.append(planner.thinned_across_leaves(_SPARSE_TURNS + turn, Load.SPARSE, repeated_pairs))
     # In a small cluster, flows within a lane have too few partners to separate any suspects.
     is_small = len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES
     if kinds & {"uplink", "leaf", "rail"} or (kinds and is_small):
-        rounds += [planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_lanes(turn)]
+        rounds += [planner.thinned_across_leaves(_SPARSE_TURNS + turn, Load.SPARSE), planner.sparse_across_lanes(turn)]
     return with_flows(rounds)
 
 
@@ -118,8 +120,11 @@ def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
     return (list(chosen.values()) or inside)[:_MAX_INSIDE_ROUNDS_OF_TURN]
 
 
-def _partner_round(planner: RoundPlanner, questions: Iterable[Part], turn: int) -> Round:
-    """Returns a round in which suspected NICs and GPUs exchange data with nodes of other leaves."""
+def _partner_round(planner: RoundPlanner, questions: Iterable[Part], number: int) -> Round:
+    """Returns a round in which suspected NICs and GPUs exchange data with nodes of other leaves.
+
+    `number` counts the partner rounds of a search. Each one takes the next two partners of each NIC.
+    """
     cluster = planner.cluster
     pairs = []
     for nic in dict.fromkeys(nic for part in questions for nic in _suspected_nics(part, cluster)):
@@ -127,9 +132,9 @@ def _partner_round(planner: RoundPlanner, questions: Iterable[Part], turn: int) 
         others = lane[cluster.nic_leaf[lane] != cluster.nic_leaf[nic]]
         if len(others):
             # NICs begin at different positions, so that few of them have the same partner.
-            receiver, sender = others[(2 * turn + nic + np.arange(2)) % len(others)]
+            receiver, sender = others[(2 * number + nic + np.arange(2)) % len(others)]
             pairs.append(np.array([[nic, receiver], [sender, nic]]))
-    return planner.thinned_across_leaves(2 * _LATER_TURNS + turn, Load.LIGHT, join_pairs(pairs))
+    return planner.thinned_across_leaves(_PARTNER_TURNS + number, Load.LIGHT, join_pairs(pairs))
 
 
 def _suspected_nics(part: Part, cluster: Cluster) -> list[int]:
@@ -189,7 +194,7 @@ def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], t
     is_across = cluster.nic_leaf[both[:, 0]] != cluster.nic_leaf[both[:, 1]]
     return [
         planner.network_round(Load.BOTH, planner.thin(both[~is_across], max_flows=len(cluster.nics)), turn),
-        planner.thinned_across_leaves(3 * _LATER_TURNS + turn, load, both[is_across]),
+        planner.thinned_across_leaves(_PAIR_TURNS + turn, load, both[is_across]),
     ]
 
 
@@ -204,8 +209,8 @@ def _slow_across_flows(observed: Observations, explanation: Explanation) -> Indi
     connections, count = observed.connections, int(observed.connections.max(initial=0)) + 1
     flows_alone = np.bincount(connections, is_alone, count)
     fast_flows_alone = np.bincount(connections, is_alone & ~is_slow, count)
-    is_open = (fast_flows_alone == 0) & (flows_alone < _MAX_ALONE)
-    flows = np.flatnonzero(paths.is_across & is_slow & is_open[connections])
+    needs_repeat = (fast_flows_alone == 0) & (flows_alone < _MAX_ALONE)
+    flows = np.flatnonzero(paths.is_across & is_slow & needs_repeat[connections])
     # The criteria of the order: most flows that were slow alone, a class with few slow flows, a rare excess.
     keys = (-flows_alone[connections[flows]], peers.slow_share[classes[flows]], peers.slow_density[flows])
     flows = flows[np.lexsort(keys[::-1])]  # the last key of lexsort is the first criterion

@@ -249,7 +249,7 @@ std::string fault_of(const Case& c) {
     ranks.push_back(rank_of(c, rank));
     CollectiveCall call;
     call.collective = c.collective;
-    const bool has_input = facts_of(c.collective).root != "source" || rank == c.root() || c.in_place();
+    const bool has_input = !facts_of(c.collective).only_root_sends || rank == c.root() || c.in_place();
     call.send = has_input ? ranks.back().from : nullptr;
     call.receive = ranks.back().to;
     call.bytes = c.bytes;

@@ -54,7 +54,7 @@ def test_slow_runs_of_all_nodes_accuse_none() -> None:
         runs = random_jobs(lambda *_, random=random: 1.3 if random.random() < 0.5 else 1, nodes=48, seed=seed)
         search = find_slow_nodes(GroupRuns(runs))
         assert (search.findings, search.undecided) == ([], [])
-        assert search.compared.slow_share == pytest.approx(0.45, abs=0.1)
+        assert search.comparison.slow_share == pytest.approx(0.45, abs=0.1)
 
 
 def test_half_of_the_runs_may_be_slow() -> None:
@@ -102,7 +102,7 @@ def test_nodes_that_are_slow_only_together_are_undecided() -> None:
 def test_one_slow_run_accuses_no_node() -> None:
     search = find_slow_nodes(GroupRuns(random_jobs(lambda _, number: 3 if number == 40 else 1)))
     assert (search.findings, search.undecided) == ([], [])
-    assert (search.compared.is_slow & search.compared.is_other).sum() == 1
+    assert (search.comparison.is_slow & search.comparison.is_other).sum() == 1
 
 
 def test_fast_runs_on_one_node_do_not_clear_its_network() -> None:
@@ -118,15 +118,15 @@ def test_configurations_are_not_compared_with_each_other() -> None:
     large = [job(run.nodes, 5 * run.times_us["s", 1 << 30], "y") for run in random_jobs(lambda *_: 1, seed=2)]
     search = find_slow_nodes(GroupRuns(small + large))
     assert (search.findings, search.undecided) == ([], [])
-    assert not search.compared.is_slow.any()
+    assert not search.comparison.is_slow.any()
 
 
 def test_a_node_in_all_runs_of_its_configuration_is_not_covered() -> None:
     runs = random_jobs(lambda *_: 1)
     always = [job({"always", *run.nodes}, 9000, "y") for run in random_jobs(lambda *_: 1, jobs=8, seed=2)]
     groups = GroupRuns(runs + always)
-    assert not groups.usable[groups.nodes.index("always")].any()
-    power = run_power(groups, find_slow_nodes(groups).compared)
+    assert not groups.is_usable[groups.nodes.index("always")].any()
+    power = run_power(groups, find_slow_nodes(groups).comparison)
     assert (power.parts, power.all_parts) == (24, 25)
 
 
@@ -142,7 +142,7 @@ def test_sizes_below_the_plateau_are_not_judged() -> None:
         return GroupRun(nodes=run.nodes, configuration="x", times_us=times)
 
     runs = [with_small_size(run, number) for number, run in enumerate(random_jobs(lambda *_: 1))]
-    assert not find_slow_nodes(GroupRuns(runs)).compared.is_slow.any()
+    assert not find_slow_nodes(GroupRuns(runs)).comparison.is_slow.any()
 
 
 def test_the_stated_power_is_the_share_of_nodes_that_are_found() -> None:
@@ -154,5 +154,5 @@ def test_the_stated_power_is_the_share_of_nodes_that_are_found() -> None:
         )
         search = find_slow_nodes(groups)
         found += names(search) == ["n7"]
-        stated.append(run_power(groups, search.compared).found)
+        stated.append(run_power(groups, search.comparison).found)
     assert found / 40 == pytest.approx(float(np.mean(stated)), abs=0.25)

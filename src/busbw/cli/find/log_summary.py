@@ -70,7 +70,7 @@ def summarize_logs(names: Sequence[str]) -> LogSummary:
         runs = GroupRuns([run for _, run in named_runs])
         sources = zip(named_runs, runs.is_compared, strict=True)
         notes += [f"{name}: fewer than {MIN_RUNS} comparable runs." for (name, _), is_used in sources if not is_used]
-    if not runs.usable.any():
+    if not runs.is_usable.any():
         for note in notes:
             click.echo(shorten(plain(note)), err=True)
         raise BusbwError(
@@ -83,14 +83,14 @@ def summarize_logs(names: Sequence[str]) -> LogSummary:
         findings=sorted(search.findings, key=lambda finding: -(finding.slowdown or 0)),
         undecided=search.undecided,
         healthy=not search.findings and not search.undecided,
-        power=[run_power(runs, search.compared)],
+        power=[run_power(runs, search.comparison)],
         unsuspected_nodes=unsuspected_nodes(runs.nodes, search.findings, search.undecided),
         rounds=None,
         measured_s=None,
         complete=True,
         runs=int(runs.is_compared.sum()),
-        unexplained_runs=int((search.compared.is_slow & search.compared.is_other).sum()),
-        not_covered=[name for name, usable in zip(runs.nodes, runs.usable, strict=True) if not usable.any()],
+        unexplained_runs=int((search.comparison.is_slow & search.comparison.is_other).sum()),
+        not_covered=[name for name, is_usable in zip(runs.nodes, runs.is_usable, strict=True) if not is_usable.any()],
         notes=notes,
     )
 
