@@ -37,19 +37,19 @@ std::size_t list_index(Collective collective, int ranks, bool in_windows) {
 }
 
 std::string read_text(const std::string& path) {
-  const auto fail = [&path](const std::string& reason) {
-    throw UsageError(fmt::format("cannot read the table {}: {}; name a table that busbw fastpath tune wrote",
-                                 printable_value(path), reason));
+  const auto error_for = [&path](const std::string& reason) {
+    return UsageError(fmt::format("cannot read the table {}: {}; name a table that busbw fastpath tune wrote",
+                                  printable_value(path), reason));
   };
   // O_NONBLOCK: opening a pipe without a writer would block.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
-  if (!file.is_open() || fstat(file.number(), &status) != 0) fail(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) fail("not a regular file");
+  if (!file.is_open() || fstat(file.number(), &status) != 0) throw error_for(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) throw error_for("not a regular file");
   std::string text(kMaxTextBytes + 1, '\0');
   const ssize_t size = read_fully(file, text.data(), text.size());
-  if (size < 0) fail(std::strerror(errno));
-  if (size == std::ssize(text)) fail("larger than 1 MiB");
+  if (size < 0) throw error_for(std::strerror(errno));
+  if (size == std::ssize(text)) throw error_for("larger than 1 MiB");
   text.resize(static_cast<std::size_t>(size));
   return text;
 }

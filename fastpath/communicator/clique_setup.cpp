@@ -22,7 +22,8 @@ std::array<std::uint64_t, 2> read_boot_id() {
   std::array<std::uint64_t, 2> id{};
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string text;
-  if (std::getline(file, text) && !text.empty()) id = {fnv1a(text), fnv1a(text + "again")};
+  if (std::getline(file, text) && !text.empty())
+    id = {fnv1a(text), fnv1a(text + "again")};  // "again": for another hash of the same text
   return id;
 }
 

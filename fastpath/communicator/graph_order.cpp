@@ -65,11 +65,9 @@ cudaError_t replace_dependency(cudaGraph_t graph, cudaGraphNode_t node, cudaGrap
 #endif
 }
 
-/// Returns true, NCCL's default, unless NCCL_GRAPH_MIXING_SUPPORT is 0. Call this after NCCL has started, because NCCL
-/// may set the variable from its configuration file.
-bool read_graphs_are_ordered() {
-  return nccl_number("NCCL_GRAPH_MIXING_SUPPORT", process_environment).value_or(1) != 0;
-}
+/// False if NCCL_GRAPH_MIXING_SUPPORT is 0, otherwise true, NCCL's default. Call this after NCCL has started, because
+/// NCCL may set the variable from its configuration file.
+bool must_order_graphs() { return nccl_number("NCCL_GRAPH_MIXING_SUPPORT", process_environment).value_or(1) != 0; }
 
 }  // namespace
 
@@ -112,7 +110,7 @@ cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueWaitForCa
     if (last == nullptr || capture.has_predecessor(last)) return cudaSuccess;
     return add_dependency(stream, last);
   }
-  if (!are_graphs_ordered_.has_value()) are_graphs_ordered_ = read_graphs_are_ordered();
+  if (!are_graphs_ordered_.has_value()) are_graphs_ordered_ = must_order_graphs();
   cudaGraphNode_t wait_node = nullptr;
   if (are_graphs_ordered_.value()) {
     start_ordering_calls(queue_wait_for_calls);

@@ -29,11 +29,11 @@ bool is_blocking(const ncclConfig_t* config) {
 
 /// Sets up the fast paths after an NCCL call that created communicators. In a group, defers that to the end of the
 /// group. `result` is NCCL's result. Returns the result for the program.
-ncclResult_t finish_creation(ncclResult_t result, ncclComm_t* communicators, int count, bool is_blocking,
+ncclResult_t finish_creation(ncclResult_t result, ncclComm_t* communicators, int count, bool are_blocking,
                              const RealNccl& nccl) noexcept try {
   const bool has_failed = result != ncclSuccess && result != ncclInProgress;
   if (settings().all_off() || has_failed) return result;
-  if (!is_blocking || result == ncclInProgress) {
+  if (!are_blocking || result == ncclInProgress) {
     log().log_message("a communicator is delegated to NCCL, because it is non-blocking (config.blocking = 0)");
     // A communicator that was destroyed without calling this library may have had the same handle.
     if (!CallGroup::is_open())

@@ -19,12 +19,12 @@ struct Grid {
 };
 
 /// Returns the grid for slices of `bytes`, within the given limits. `max_cells` is the number of slots for cells from
-/// one peer, which limits the cells of a step. The grid has about one thread per cell at most and distributes the cells
+/// one peer, which limits the cells of a step. The grid has at most about one thread per cell and distributes the cells
 /// evenly over the steps. It depends on the arguments alone, so all ranks get the same grid.
 Grid grid_for(std::size_t bytes, int max_blocks, int max_threads_per_block, int max_cells);
 
-/// Returns the grid for a direct operation with `cells` cells per rank, within the same limits. It has about one thread
-/// per cell, or fewer.
+/// Returns the grid for a direct operation with `cells` cells per rank, within the same limits. It has at most
+/// about one thread per cell.
 Grid direct_grid(std::int64_t cells, int max_blocks, int max_threads_per_block, int max_cells);
 
 }  // namespace busbw::fastpath
