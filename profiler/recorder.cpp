@@ -138,7 +138,7 @@ trace::TraceFile* Recorder::create_file(int interface, const void* caller) {
   file->header().nccl_version = static_cast<std::uint32_t>(nccl_version);
   file->header().plugin_interface = static_cast<std::uint8_t>(interface);
   if ((mask_ & kKernelChannel) != 0) file->header().device_clock = trace::TraceClock::gpu;
-  communicators_ = groups_ = threads_ = 0;
+  communicator_count_ = group_count_ = thread_count_ = 0;
   for (auto& stream : streams_) stream = 0;
   ++generation_;
   return file;
@@ -149,7 +149,7 @@ void* Recorder::add_communicator(const Membership& membership, int interface, co
   // NCCL has one mask for all communicators, and other threads may read it now. Each call stores the same value.
   *mask = file == nullptr ? 0 : mask_;
   if (file == nullptr) return nullptr;
-  const std::uint32_t index = communicators_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t index = communicator_count_.fetch_add(1, std::memory_order_relaxed);
   if (index >= trace::kUnknownIndex) return nullptr;
   auto* const record = file->take<CommunicatorRecord>();
   if (record == nullptr) return nullptr;
@@ -271,7 +271,7 @@ void Recorder::close() noexcept {
 Recorder::ThreadState& Recorder::thread_state() noexcept {
   thread_local ThreadState state;
   if (const std::uint32_t generation = generation_.load(std::memory_order_relaxed); state.generation != generation)
-    state = {.generation = generation, .number = threads_.fetch_add(1, std::memory_order_relaxed)};
+    state = {.generation = generation, .number = thread_count_.fetch_add(1, std::memory_order_relaxed)};
   return state;
 }
 
@@ -323,7 +323,7 @@ OperationRecord* Recorder::take_replay(const OperationRecord& captured) noexcept
   return replay;
 }
 
-std::uint32_t Recorder::next_group() noexcept { return groups_.fetch_add(1, std::memory_order_relaxed) + 1; }
+std::uint32_t Recorder::next_group() noexcept { return group_count_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
 void Recorder::join_group(OperationRecord*& first, OperationRecord& record) noexcept {
   if (first == nullptr) {

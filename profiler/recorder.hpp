@@ -120,9 +120,9 @@ class Recorder {
   int mask_ = 0;
   std::uint64_t start_ns_ = 0;
   std::atomic<std::uint32_t> generation_{0};
-  std::atomic<std::uint32_t> communicators_{0};
-  std::atomic<std::uint32_t> groups_{0};
-  std::atomic<std::uint32_t> threads_{0};
+  std::atomic<std::uint32_t> communicator_count_{0};
+  std::atomic<std::uint32_t> group_count_{0};
+  std::atomic<std::uint32_t> thread_count_{0};
   // Address of each stream plus one, in the order of appearance. Zero marks an unused element, and the default stream
   // has the address 0.
   std::array<std::atomic<std::uintptr_t>, 256> streams_{};
