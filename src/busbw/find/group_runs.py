@@ -334,15 +334,18 @@ def _finding(slow: _SlowNode, node: int, confidence: float, runs: GroupRuns) -> 
 def _undecided(slow: _SlowNode, nodes: list[int], runs: GroupRuns) -> UndecidedParts:
     """Returns the nodes, and a text that requests runs of each node with one partner: the node with most fast runs."""
     fast_runs = (runs.has_node & ~slow.comparison.is_slow & ~slow.can_be_slowed).sum(axis=1)
-    partner = runs.nodes[int(np.argmax(fast_runs))]
+    fast_runs[nodes] = 0  # a suspect is no partner
     names = [runs.nodes[node] for node in nodes]
     next_runs = "each of them without the others" if len(names) > 1 else "it again"
+    if fast_runs.any():
+        partner = runs.nodes[int(np.argmax(fast_runs))]
+        next_runs += f", with node {partner}, which is in {count_text(int(fast_runs.max()), 'fast run')}"
     return UndecidedParts(
         between=tuple(NamedPart(kind="node", node=name) for name in names),
         slowdown=round(float(np.exp(slow.excess)), 3),
         says=f"{count_text(int(slow.is_support.sum()), 'slow run')} with node {' or '.join(names)}, "
         f"{np.exp(slow.excess):.2f} times the time of comparable runs. "
-        f"Run {next_runs}, with node {partner}, which is in {count_text(int(fast_runs.max()), 'fast run')}.",
+        f"Run {next_runs}.",
     )
 
 

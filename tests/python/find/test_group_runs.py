@@ -99,6 +99,22 @@ def test_nodes_that_are_slow_only_together_are_undecided() -> None:
     assert {part.node for parts in search.undecided for part in parts.between} == {"n3", "n5"}
 
 
+def test_no_suspect_is_the_partner_of_the_deciding_runs() -> None:
+    both = [job({"n3", "n5"}, 1500 + number) for number in range(20)]
+    without_n3 = [job({"n5", f"n{6 + number}"}, 1000) for number in range(15)]  # so n5 has most fast runs
+    (parts,) = find_slow_nodes(GroupRuns(random_jobs(lambda *_: 1) + both + without_n3)).undecided
+    assert {part.node for part in parts.between} == {"n3", "n5"}
+    assert parts.says.split("with node ")[-1].split(",")[0] not in ("n3", "n5")
+
+
+def test_without_another_node_the_deciding_runs_have_no_partner() -> None:
+    alone = [job({node}, 1000 + number) for node in ("n3", "n5") for number in range(20)]
+    both = [job({"n3", "n5"}, 1500 + number) for number in range(10)]
+    (parts,) = find_slow_nodes(GroupRuns(alone + both)).undecided
+    assert {part.node for part in parts.between} == {"n3", "n5"}
+    assert parts.says.endswith("Run each of them without the others.")
+
+
 def test_one_slow_run_accuses_no_node() -> None:
     search = find_slow_nodes(GroupRuns(random_jobs(lambda _, number: 3 if number == 40 else 1)))
     assert (search.findings, search.undecided) == ([], [])
