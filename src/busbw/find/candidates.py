@@ -43,11 +43,12 @@ class Candidates:
 
     @cached_property
     def _flows_by_connection(self) -> csr_array:
-        """1 if one of the `crossing` flows (column) belongs to a connection (row)."""
+        """1 if one of the `crossing` flows (column) belongs to a connection (row), and cannot collide."""
         connections = self.connections[self.crossing]
-        known = np.flatnonzero(connections != UNKNOWN)
-        names, numbers = np.unique(connections[known], return_inverse=True)
-        return csr_array((np.ones(len(known)), (numbers, known)), shape=(len(names), len(connections)))
+        columns = np.flatnonzero(connections != UNKNOWN)
+        distinct_connections, rows = np.unique(connections[columns], return_inverse=True)
+        shape = (len(distinct_connections), len(connections))
+        return csr_array((np.ones(len(columns)), (rows, columns)), shape=shape)
 
     @cached_property
     def _crossing_membership(self) -> csr_array:
@@ -55,7 +56,7 @@ class Candidates:
 
     def rows_with(self, changed: Mask) -> Indices:
         """Returns the parts (rows) with evidence that depends on the changed ones of the `crossing` flows."""
-        # The evidence for hashed links depends on all flows of a connection.
+        # The evidence for hashed links depends on all flows of a connection, for other parts only on their own flows.
         changed_per_connection = self._flows_by_connection @ changed
         in_changed_connection = self._flows_by_connection.T @ changed_per_connection
         return np.flatnonzero(self._crossing_membership @ (in_changed_connection + changed))
@@ -70,8 +71,8 @@ class Candidates:
         totals_by_share = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
         hashed = [position for position, row in enumerate(rows) if FAMILIES[self.parts[row].family].is_hashed]
         if hashed:
-            # All flows of a connection cross the same link, so the connection is the unit of evidence. Flows that were
-            # slow in a collision are left out: the search repeats just these flows, so they would be no fair sample.
+            # All flows of a connection cross the same link, so the connection is the unit of evidence. Flows that may
+            # collide are left out. The search repeats the slow ones alone, so they would be no fair sample.
             is_crossed = (membership[hashed] @ self._flows_by_connection.T > 0).astype(np.float64)
             crossed_connections = np.flatnonzero(np.bincount(is_crossed.indices))
             is_crossed = is_crossed[:, crossed_connections]
