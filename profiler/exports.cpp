@@ -10,7 +10,7 @@
 namespace busbw::profiler {
 namespace {
 
-// Returns a member of type `NameType` for the functions of names.hpp: a text, or a number in version 1.
+// Converts a member of type `NameType` (nccl_profiler.hpp) to an argument for the functions of names.hpp.
 std::string_view name_or_number(const char* name) { return name == nullptr ? std::string_view() : name; }
 std::uint8_t name_or_number(std::uint8_t number) { return number; }
 
@@ -24,7 +24,8 @@ Task task_of(const Collective<NameType, RemovedMembers>& event, int rank) {
             .send = event.send,
             .receive = event.receive};
   // Since 2.27 symmetric kernels have no algorithm. NCCL then reports the first of its list, without channels.
-  if (task.algorithm == trace::Algorithm::tree && task.channels == 0) {
+  const bool is_symmetric_kernel = task.algorithm == trace::Algorithm::tree && task.channels == 0;
+  if (is_symmetric_kernel) {
     task.algorithm = trace::Algorithm::unknown;
     task.protocol = trace::Protocol::unknown;
   }

@@ -14,12 +14,12 @@ enum EventType : std::uint64_t {
   kGroup = 1 << 0,       // the operations of one kernel
   kCollective = 1 << 1,  // enqueued, with the chosen algorithm
   kTransfer = 1 << 2,    // enqueued send or receive
-  kProxyOperation = 1 << 3,
-  kKernelChannel = 1 << 6,
-  kGroupCall = 1 << 8,
-  kCollectiveCall = 1 << 9,
+  kProxyOperation = 1 << 3,  // network transfers of an operation
+  kKernelChannel = 1 << 6,   // one channel of a kernel, with the GPU's times
+  kGroupCall = 1 << 8,       // calls between the start and the end of a group
+  kCollectiveCall = 1 << 9,  // as the program called it
   kTransferCall = 1 << 10,
-  kCopyEngineCollective = 1 << 12,
+  kCopyEngineCollective = 1 << 12,  // enqueued, without a kernel
 };
 
 /// Events of an observation. NCCL does not report collectives without their groups.

@@ -17,8 +17,8 @@
 namespace busbw::profiler {
 namespace {
 
-// NCCL 2.31.2. Since this version NCCL also stamps the phases of a kernel if a plugin asks for its device times. Small
-// collectives then take up to 13 % longer.
+// NCCL 2.31.2. Since this version NCCL also records times of the phases of a kernel if a plugin requests device times.
+// Small collectives then take up to 13 % longer.
 constexpr int kFirstVersionWithCostlyDeviceTimes = 23102;
 
 /// Returns the value of a variable. If the variable is unset, returns the first of `choices`.

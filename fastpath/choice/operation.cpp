@@ -1,4 +1,5 @@
-// Sets the slices, sources and targets of an operation for each collective and method.
+// Sets the slices, sources and targets of an operation for each collective and method. A buffer of shares has one part
+// (share) for each rank: an alltoall sends and receives shares.
 #include "fastpath/choice/operation.hpp"
 
 #include <algorithm>
