@@ -26,7 +26,7 @@ _TAIL_RATE = 1.5
 _FLOOR = 1e-4
 """Density of an outlier of any size. It bounds the evidence of one flow."""
 _RELATIVE_NOISE = 0.12
-"""Noise of a slow flow relative to its excess, because the hypotheses are discrete and slow parts vary more."""
+"""Noise of a slow flow relative to its excess (at most 1), because the hypotheses are discrete and slow parts vary."""
 
 LINK_SHARES = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
 """Shares of connections that cross a slow one of several hashed links. A connection always crosses the same link."""

@@ -53,7 +53,7 @@ _MIN_INTERMITTENT_SHARE, _MIN_INTERMITTENT_FLOWS = 0.06, 2
 """Minimum share and minimum number of supporting flows of a part that is slow now and then."""
 
 ScoredPart = tuple[Part, float]
-"""A part and its score: log e-value, less the log number of parts that could have been accused."""
+"""A part and its score: log e-value (`busbw.find.evidence`), less the log number of parts that could be accused."""
 
 
 @dataclass(frozen=True, kw_only=True)
