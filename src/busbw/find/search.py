@@ -76,13 +76,12 @@ class Search:
         cluster = self.measurer.cluster
         planner = RoundPlanner(cluster, self.seed)
         hub_rounds = planner.hub_rounds()
-        limit = self.max_rounds
-        if limit is None:
-            limit = 2 * first_answer_rounds(cluster) + len(hub_rounds)
         planned = first_rounds(planner)
         if self.measures_all_pairs:
             planned += all_pair_rounds(planner)
-            limit = max(limit, len(planned) + 2 * len(hub_rounds))
+        limit = self.max_rounds
+        if limit is None:
+            limit = max(2 * first_answer_rounds(cluster), len(planned) + len(hub_rounds)) + len(hub_rounds)
         if not planned:
             raise BusbwError("no two GPUs of the cluster can exchange data", remedy="describe the NICs with their GPUs")
         self._measure(planned, limit)

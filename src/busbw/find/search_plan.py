@@ -14,6 +14,7 @@ If no part is slow then, further rounds measure the pairs of nodes that exchange
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate, chain, islice
 
 import numpy as np
 
@@ -30,9 +31,10 @@ _ACROSS_LEAVES_ROUNDS, _SPARSE_ROUNDS = 2, 2
 _RESERVED_ROUNDS = 4
 """Rounds of the first answer that are not used, and so are left for hubs and open questions."""
 _MIN_REMAINING_ROUNDS = 2
-_MAX_PAIR_ROUNDS = 160
-"""Maximum number of rounds for pairs of nodes after the first answer. 1,024 nodes with 8 NICs need 128 rounds, and 256
-nodes with hashed uplinks need 124."""
+_MAX_PAIR_ROUNDS, _MAX_PAIR_FLOWS = 160, 1 << 16
+"""Maximum number of rounds for pairs of nodes after the first answer, and of their flows, which take memory and time.
+
+They suffice for all pairs of 256 nodes with 8 NICs: 12 rounds, or about 120 if flows collide."""
 SMALL_CLUSTER_NODES = 3
 """Maximum number of nodes of a small cluster. Its NICs have at most two partners on their lane, so flows across lanes
 are needed."""
@@ -70,15 +72,17 @@ def remaining_rounds(planner: RoundPlanner, measured: int, *, collides: bool) ->
 
 
 def node_pair_rounds(planner: RoundPlanner, measured: int, *, collides: bool) -> list[Round]:
-    """Returns rounds with the pairs of nodes that exchange no data before the first answer, at most _MAX_PAIR_ROUNDS.
+    """Returns rounds with the pairs of nodes that exchange no data before the first answer, each pair on one lane.
 
-    Each pair exchanges data on one lane. The arguments are those of the call of `remaining_rounds`.
+    In a large cluster, some pairs are left out. The arguments are those of the call of `remaining_rounds`.
     """
     used_turns = len(remaining_rounds(planner, measured, collides=collides))
     turns = planner.light_turns if collides else planner.across_turns - _ACROSS_LEAVES_ROUNDS
     within = (planner.within_leaves(turn, Load.BOTH) for turn in range(WITHIN_LEAVES_TURNS, planner.within_turns))
     between = _rounds_between_leaves(planner, range(used_turns, turns), collides=collides)
-    return with_flows([*within, *between])[:_MAX_PAIR_ROUNDS]
+    rounds = with_flows(islice(chain(within, between), _MAX_PAIR_ROUNDS))
+    flows_so_far = accumulate(len(one.source) for one in rounds)
+    return [one for one, flows in zip(rounds, flows_so_far, strict=True) if flows <= _MAX_PAIR_FLOWS]
 
 
 def _rounds_between_leaves(planner: RoundPlanner, turns: Iterable[int], *, collides: bool) -> Iterator[Round]:

@@ -74,8 +74,9 @@ def test_json_follows_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["flows"] > result["rounds"]
 
 
-def test_max_rounds_limits_the_search(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "--simulate", "8x8", "--json", "--max-rounds", "9")
+@pytest.mark.parametrize("more", [(), ("--pairs",)])
+def test_max_rounds_limits_the_search(capsys: pytest.CaptureFixture[str], more: tuple[str, ...]) -> None:
+    _, out, _ = run(capsys, "--simulate", "8x8", "--json", "--max-rounds", "9", *more)
     assert json.loads(out)["rounds"] == 9
 
 

@@ -134,6 +134,9 @@ def test_every_pair_of_nodes_is_measured_after_the_first_answer(
 def test_a_huge_cluster_measures_a_limited_number_of_pairs() -> None:
     planner = RoundPlanner(cluster_of(512, 1, 8), seed=0)
     assert len(node_pair_rounds(planner, 20, collides=True)) == 160
+    planner = RoundPlanner(cluster_of(1024, 8, 32), seed=0)
+    flows = sum(len(one.source) for one in node_pair_rounds(planner, 20, collides=False))
+    assert 60_000 < flows <= 65_536
 
 
 def test_all_pair_rounds_measure_every_pair_of_nodes_on_every_rail() -> None:
