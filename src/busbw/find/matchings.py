@@ -1,6 +1,5 @@
 """Disjoint pairs: the circle method, within groups and between groups."""
 
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -55,18 +54,6 @@ def matching_between(groups: Sequence[Indices], number: int) -> Indices:
         size = min(len(first), len(second))
         pairs.append(np.stack([first[:size], second[:size]], axis=1))
     return join_pairs(pairs)
-
-
-def between_count(groups: Sequence[Indices]) -> int:
-    """Returns the number of successive matchings of `matching_between` after which the pairs repeat."""
-    return circle_count(len(groups)) * max(map(len, groups), default=0)
-
-
-def light_count(groups: Sequence[Indices], count: int) -> int:
-    """Returns the number of successive matchings of `light_matching` after which the pairs repeat."""
-    largest = max(map(len, groups), default=0)
-    pairs_per_matching = 2 * min(count, largest)  # of two groups, because each direction has other pairs
-    return circle_count(len(groups)) * math.ceil(largest**2 / max(pairs_per_matching, 1))
 
 
 def light_matching(groups: Sequence[Indices], number: int, count: int) -> Indices:

@@ -18,15 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
-from busbw.find.matchings import (
-    between_count,
-    circle_count,
-    circle_matching,
-    join_pairs,
-    light_count,
-    light_matching,
-    matching_between,
-)
+from busbw.find.matchings import circle_count, circle_matching, join_pairs, light_matching, matching_between
 from busbw.find.rounds import HUB_GPUS, Load, Round
 
 _MAX_INSIDE_ROUNDS = 7
@@ -47,6 +39,11 @@ class RoundPlanner:
         nics = shuffled_nics[np.argsort(node_position[cluster.nic_node[shuffled_nics]], kind="stable")]
         self.lane_nics: list[Indices] = [nics[cluster.lanes[nics] == lane] for lane in np.unique(cluster.lanes)]
         """NICs of each lane, in the order in which they are paired."""
+        self.first_nics: Indices = np.full((len(self.lane_nics), len(cluster.nodes)), UNKNOWN)
+        """First NIC of each node (column) on each lane (row). UNKNOWN if the node has no NIC on the lane."""
+        for lane, lane_nics in enumerate(self.lane_nics):
+            nodes, first_positions = np.unique(cluster.nic_node[lane_nics], return_index=True)
+            self.first_nics[lane, nodes] = lane_nics[first_positions]
         self._lane_groups = [_split_by_leaf(cluster, nics) for nics in self.lane_nics]
         """NICs of each lane, as one group for each leaf."""
         leaves_and_lanes = np.unique(np.stack([cluster.nic_leaf, cluster.lanes], axis=1), axis=0)
@@ -105,24 +102,6 @@ class RoundPlanner:
         pairs = [matching_between(groups, matching_number) for matching_number, groups in self._numbered_lanes(turn)]
         return self._pair_round(Load.BOTH, join_pairs(pairs), turn)
 
-    @property
-    def within_turns(self) -> int:
-        """Number of turns of `within_leaves` in which each pair of nodes of a leaf exchanges data on some lane."""
-        counts = [circle_count(len(nics)) for groups in self._lane_groups for nics in groups]
-        return math.ceil(max(counts, default=0) / max(len(self._lane_groups), 1))
-
-    @property
-    def across_turns(self) -> int:
-        """Number of turns of `across_leaves` in which each pair of nodes of two leaves exchanges data on some lane."""
-        counts = [between_count(groups) for groups in self._lane_groups]
-        return math.ceil(max(counts, default=0) / max(len(self._lane_groups), 1))
-
-    @property
-    def light_turns(self) -> int:
-        """Number of turns with light rounds in which each pair of nodes of two leaves exchanges data on some lane."""
-        counts = [light_count(groups, self._max_light_flows()) for groups in self._lane_groups]
-        return math.ceil(max(counts, default=0) / (len(self._lane_groups) // self.max_leaf_lanes))
-
     def _numbered_lanes(self, turn: int) -> Iterator[tuple[int, list[Indices]]]:
         """Yields a matching number and the groups of NICs of each lane. No other lane or turn has the same number."""
         return enumerate(self._lane_groups, start=turn * len(self._lane_groups))
@@ -137,7 +116,7 @@ class RoundPlanner:
             load: LIGHT or SPARSE.
             preferred: Pairs of NICs (sender, receiver) that are selected before the other pairs of the round.
         """
-        max_flows = self._max_light_flows() if load is Load.LIGHT else 1
+        max_flows = self.max_light_flows if load is Load.LIGHT else 1
         lane_count = len(self._lane_groups)
         pairs = [] if preferred is None else [preferred]
         for step in range(lane_count):
@@ -150,7 +129,8 @@ class RoundPlanner:
         thinned_pairs = self.thin(join_pairs(pairs), max_flows)
         return self.network_round(Load.SPARSE if max_flows == 1 else Load.LIGHT, thinned_pairs, turn)
 
-    def _max_light_flows(self) -> int:
+    @property
+    def max_light_flows(self) -> int:
         """Maximum number of flows that leave or enter a leaf in a light round."""
         known_leaves = self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN]
         max_leaf_nics = int(np.bincount(known_leaves, minlength=1).max())

@@ -12,13 +12,13 @@ from busbw.find.explanation import Explanation, explain
 from busbw.find.matchings import join_pairs
 from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
+from busbw.find.pair_coverage import unmeasured_pair_rounds
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import ITERATIONS, Load, Round
 from busbw.find.search_plan import (
     all_pair_rounds,
     first_answer_rounds,
     first_rounds,
-    node_pair_rounds,
     remaining_rounds,
 )
 from busbw.find.suspects import separating_rounds
@@ -39,7 +39,8 @@ class Search:
     max_rounds: int | None = None
     """Maximum number of rounds.
 
-    None: twice the rounds of the first answer (`first_answer_rounds`), the rounds with hubs, and `node_pair_rounds`."""
+    None: twice the rounds of the first answer (`first_answer_rounds`), and the rounds with hubs. If nothing is slow, as
+    many rounds as `unmeasured_pair_rounds` returns and the open questions after them need, too."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
     lost_nodes: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class Search:
         """Measures until no question is open or the rounds are used up.
 
         The order of the rounds: the first answer or all pairs, hubs, and the open questions. If no part is slow then,
-        the remaining pairs of nodes follow.
+        the remaining pairs of nodes follow, and the open questions after them.
 
         Raises:
             BusbwError: A round could not be measured, or no flow can be measured.
@@ -87,19 +88,19 @@ class Search:
         self._measure(planned, limit)
         self._require_round()
         self._reject_silence()
-        pair_rounds: list[Round] = []
+        collides = self.explain().peers.may_collide_at_full_load
         if not self.measures_all_pairs:
-            collides, measured = self.explain().peers.may_collide_at_full_load, len(self.rounds)
-            self._measure(remaining_rounds(planner, measured, collides=collides), limit)
-            pair_rounds = node_pair_rounds(planner, measured, collides=collides)
+            self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
         # The rounds with hubs follow the first answer, so that its rounds are left for flows between nodes.
         self._measure(hub_rounds, (len(self.rounds) + limit) // 2)  # the other half is for the open questions
         self._separate(planner, limit)
         if not self.explain().culprits:
+            pair_rounds = unmeasured_pair_rounds(planner, self.observations(), collides=collides)
             if self.max_rounds is None:
-                limit += len(pair_rounds)
-            self._measure(pair_rounds, limit)
-            self._separate(planner, limit)
+                limit = len(self.rounds) + 2 * max(len(pair_rounds), first_answer_rounds(cluster))
+            if pair_rounds:
+                self._measure(pair_rounds, (len(self.rounds) + limit) // 2)
+                self._separate(planner, limit)
         return self.explain()
 
     def _separate(self, planner: RoundPlanner, limit: int) -> None:

@@ -9,12 +9,7 @@ The first rounds depend only on the shape of the cluster and on the seed, so a s
 
 The later rounds of the first answer are between leaves. If flows collide on uplinks, these rounds use an eighth of the
 NICs (light). The first answer is the explanation of `first_answer_rounds` rounds.
-
-If no part is slow then, further rounds measure the pairs of nodes that exchanged no data so far.
 """
-
-from collections.abc import Iterable, Iterator
-from itertools import accumulate, chain, islice
 
 import numpy as np
 
@@ -31,10 +26,6 @@ _ACROSS_LEAVES_ROUNDS, _SPARSE_ROUNDS = 2, 2
 _RESERVED_ROUNDS = 4
 """Rounds of the first answer that are not used, and so are left for hubs and open questions."""
 _MIN_REMAINING_ROUNDS = 2
-_MAX_PAIR_ROUNDS, _MAX_PAIR_FLOWS = 160, 1 << 16
-"""Maximum number of rounds for pairs of nodes after the first answer, and of their flows, which take memory and time.
-
-They suffice for all pairs of 256 nodes with 8 NICs: 12 rounds, or about 120 if flows collide."""
 SMALL_CLUSTER_NODES = 3
 """Maximum number of nodes of a small cluster. Its NICs have at most two partners on their lane, so flows across lanes
 are needed."""
@@ -68,31 +59,10 @@ def remaining_rounds(planner: RoundPlanner, measured: int, *, collides: bool) ->
         collides: True if flows between leaves collide at full load, so that only a few of them may run at once.
     """
     count = max(first_answer_rounds(planner.cluster) - _RESERVED_ROUNDS - measured, _MIN_REMAINING_ROUNDS)
-    return with_flows(_rounds_between_leaves(planner, range(count), collides=collides))
-
-
-def node_pair_rounds(planner: RoundPlanner, measured: int, *, collides: bool) -> list[Round]:
-    """Returns rounds with the pairs of nodes that exchange no data before the first answer, each pair on one lane.
-
-    In a large cluster, some pairs are left out. The arguments are those of the call of `remaining_rounds`.
-    """
-    used_turns = len(remaining_rounds(planner, measured, collides=collides))
-    turns = planner.light_turns if collides else planner.across_turns - _ACROSS_LEAVES_ROUNDS
-    within = (planner.within_leaves(turn, Load.BOTH) for turn in range(WITHIN_LEAVES_TURNS, planner.within_turns))
-    between = _rounds_between_leaves(planner, range(used_turns, turns), collides=collides)
-    rounds = with_flows(islice(chain(within, between), _MAX_PAIR_ROUNDS))
-    flows_so_far = accumulate(len(one.source) for one in rounds)
-    return [one for one, flows in zip(rounds, flows_so_far, strict=True) if flows <= _MAX_PAIR_FLOWS]
-
-
-def _rounds_between_leaves(planner: RoundPlanner, turns: Iterable[int], *, collides: bool) -> Iterator[Round]:
-    """Yields the rounds of these turns. Turn 0 follows the first rounds."""
-    for turn in turns:
-        if collides:
-            # Sparse rounds have the same pairs in the same turns.
-            yield planner.thinned_across_leaves(_SPARSE_ROUNDS + turn, Load.LIGHT)
-        else:
-            yield planner.across_leaves(_ACROSS_LEAVES_ROUNDS + turn)
+    if collides:
+        # Sparse rounds have the same pairs in the same turns.
+        return with_flows(planner.thinned_across_leaves(_SPARSE_ROUNDS + turn, Load.LIGHT) for turn in range(count))
+    return with_flows(planner.across_leaves(_ACROSS_LEAVES_ROUNDS + turn) for turn in range(count))
 
 
 def all_pair_rounds(planner: RoundPlanner) -> list[Round]:

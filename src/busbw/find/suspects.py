@@ -175,13 +175,11 @@ def _is_unexplained(observed: Observations, explanation: Explanation) -> Mask:
 def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int, load: Load) -> list[Round]:
     """Returns rounds for suspected pairs of nodes: on all lanes below one leaf, otherwise few flows per leaf."""
     cluster = planner.cluster
-    first_nic = np.full((len(planner.lane_nics), len(cluster.nodes)), UNKNOWN)  # by lane and node
-    for lane, nics in enumerate(planner.lane_nics):
-        nodes, first_positions = np.unique(cluster.nic_node[nics], return_index=True)
-        first_nic[lane, nodes] = nics[first_positions]
     pairs: list[tuple[int, int]] = []
     for left, right in list(node_pairs)[:_MAX_PAIRS]:
-        nics_by_lane = np.roll(first_nic[:, [left, right]], -turn, axis=0)  # each turn begins with another lane
+        nics_by_lane = np.roll(
+            planner.first_nics[:, [left, right]], -turn, axis=0
+        )  # each turn begins with another lane
         for left_nic, right_nic in nics_by_lane.tolist():
             if UNKNOWN in (left_nic, right_nic):
                 continue

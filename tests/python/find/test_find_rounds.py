@@ -13,7 +13,6 @@ from busbw.find.search_plan import (
     all_pair_rounds,
     first_answer_rounds,
     first_rounds,
-    node_pair_rounds,
     remaining_rounds,
 )
 from busbw.simulator.fabric import Fabric
@@ -113,30 +112,6 @@ def test_all_gpus_of_a_nic_take_turns() -> None:
     network = [one for one in first_rounds(RoundPlanner(cluster, seed=0)) if one.load is not Load.INSIDE]
     used = {gpu for one in network for gpu in one.source.tolist()}
     assert used == set(range(24))
-
-
-@pytest.mark.parametrize("collides", [False, True])
-@pytest.mark.parametrize("layout", ["rail", "leaf-spine"])
-@pytest.mark.parametrize(("nodes", "gpus", "group"), [*SHAPES, (48, 8, 32), (40, 1, 8), (256, 8, 32)])
-def test_every_pair_of_nodes_is_measured_after_the_first_answer(
-    nodes: int, gpus: int, group: int, layout: str, *, collides: bool
-) -> None:
-    cluster = cluster_of(nodes, gpus, group, layout)
-    planner = RoundPlanner(cluster, seed=3)
-    first = first_rounds(planner)
-    remaining = remaining_rounds(planner, len(first), collides=collides)
-    rounds = [*first, *remaining, *node_pair_rounds(planner, len(first), collides=collides)]
-    nodes_of_flows = np.concatenate([cluster.gpu_node[np.stack([one.source, one.target])].T for one in rounds])
-    pairs = np.unique(np.sort(nodes_of_flows[nodes_of_flows[:, 0] != nodes_of_flows[:, 1]], axis=1), axis=0)
-    assert len(pairs) == nodes * (nodes - 1) // 2
-
-
-def test_a_huge_cluster_measures_a_limited_number_of_pairs() -> None:
-    planner = RoundPlanner(cluster_of(512, 1, 8), seed=0)
-    assert len(node_pair_rounds(planner, 20, collides=True)) == 160
-    planner = RoundPlanner(cluster_of(1024, 8, 32), seed=0)
-    flows = sum(len(one.source) for one in node_pair_rounds(planner, 20, collides=False))
-    assert 60_000 < flows <= 65_536
 
 
 def test_all_pair_rounds_measure_every_pair_of_nodes_on_every_rail() -> None:

@@ -1,0 +1,101 @@
+"""Rounds for the pairs of nodes that exchanged no data so far.
+
+A slow pair of nodes shows only in flows between both nodes. So a search that has found nothing measures these pairs.
+"""
+
+from collections import Counter
+
+import numpy as np
+
+from busbw.find.cluster import UNKNOWN, Indices
+from busbw.find.observations import Observations
+from busbw.find.round_planner import RoundPlanner
+from busbw.find.rounds import Load, Round
+
+_MAX_ROUNDS, _MAX_PAIRS = 200, 1 << 15
+"""Maximum number of rounds, and of their pairs of nodes. They bound time and memory of a search.
+
+256 nodes with 8 NICs need about 35 rounds, or up to 190 if flows between leaves collide."""
+
+
+def unmeasured_pair_rounds(planner: RoundPlanner, observed: Observations, *, collides: bool) -> list[Round]:
+    """Returns rounds with each pair of nodes that exchanged no data, on one lane. Large clusters have too many pairs.
+
+    Args:
+        planner: Planner of the cluster.
+        observed: Flows so far.
+        collides: True if flows between leaves collide at full load, so that only a few of them may run at once.
+    """
+    nic_pairs = _nic_pairs(planner, _unmeasured_pairs(observed))[:_MAX_PAIRS]
+    leaves = planner.cluster.nic_leaf[nic_pairs]
+    is_light = (leaves[:, 0] != leaves[:, 1]) & collides
+    light_load = Load.LIGHT if planner.max_light_flows > 1 else Load.SPARSE
+    full = [planner.network_round(Load.BOTH, pairs, turn=0).both_ways() for pairs in _packed(nic_pairs[~is_light])]
+    light = [
+        planner.network_round(light_load, pairs, turn=0)
+        for pairs in _packed(nic_pairs[is_light], planner.cluster.nic_leaf, planner.max_light_flows)
+    ]
+    return [*full, *light][:_MAX_ROUNDS]
+
+
+def _unmeasured_pairs(observed: Observations) -> Indices:
+    """Returns the pairs of nodes (rows) that exchanged no data, in the order of the distance of their numbers.
+
+    Pairs with equal distance share few nodes, so many of them fit into one round. The first node sends. Pairs of odd
+    distance are reversed, so that all leaves send and receive equally many flows.
+    """
+    paths = observed.paths
+    count = len(paths.cluster.nodes)
+    is_measured = np.zeros((count, count), dtype=bool)
+    for first, second in ((paths.source_node, paths.target_node), (paths.target_node, paths.source_node)):
+        is_measured[first, second] = True
+    left, right = np.nonzero(np.triu(~is_measured, k=1))
+    is_reversed = (right - left) % 2 == 1
+    pairs = np.stack([np.where(is_reversed, right, left), np.where(is_reversed, left, right)], axis=1)
+    return pairs[np.argsort(right - left, kind="stable")]
+
+
+def _nic_pairs(planner: RoundPlanner, node_pairs: Indices) -> Indices:
+    """Returns a pair of NICs of one lane for each pair of nodes. Pairs of nodes without a common lane are left out.
+
+    Pairs with equal distance use the same lane if possible, and each distance begins with another lane.
+    """
+    first_nics = planner.first_nics  # by lane and node
+    left, right = node_pairs.T
+    nics = np.full(node_pairs.shape, UNKNOWN)
+    for step in range(len(first_nics)):
+        lane = (np.abs(right - left) + step) % len(first_nics)
+        candidates = np.stack([first_nics[lane, left], first_nics[lane, right]], axis=1)
+        is_new = (nics == UNKNOWN).any(axis=1) & (candidates != UNKNOWN).all(axis=1)
+        nics[is_new] = candidates[is_new]
+    return np.asarray(nics[(nics != UNKNOWN).all(axis=1)])
+
+
+def _packed(nic_pairs: Indices, nic_leaf: Indices | None = None, max_leaf_flows: int = 0) -> list[Indices]:
+    """Returns the pairs of NICs of each round. Each pair is in the first round in which its NICs are free.
+
+    Args:
+        nic_pairs: Pairs of NICs (rows).
+        nic_leaf: Leaf of each NIC. None: no limit of flows.
+        max_leaf_flows: Maximum number of flows that leave, or enter, a leaf in a round.
+    """
+    rounds: list[list[list[int]]] = []
+    busy_nics: list[set[int]] = []
+    leaf_flows: list[Counter[tuple[str, int]]] = []
+    for pair in nic_pairs.tolist():
+        ends = [] if nic_leaf is None else [("from", int(nic_leaf[pair[0]])), ("to", int(nic_leaf[pair[1]]))]
+        for number, busy in enumerate(busy_nics):
+            are_leaves_free = all(leaf_flows[number][end] < max_leaf_flows for end in ends)
+            if are_leaves_free and busy.isdisjoint(pair):
+                break
+        else:
+            number = len(rounds)
+            if number == _MAX_ROUNDS:
+                continue
+            rounds.append([])
+            busy_nics.append(set())
+            leaf_flows.append(Counter())
+        rounds[number].append(pair)
+        busy_nics[number].update(pair)
+        leaf_flows[number].update(ends)
+    return [np.array(pairs, dtype=np.int64) for pairs in rounds]
