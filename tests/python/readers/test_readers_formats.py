@@ -93,6 +93,8 @@ def test_prefixes(tmp_path: Path, prefix: str) -> None:
         TABLE.replace("#", ""),
         "Here it is:\n```\n" + TABLE + "```\nAll good.\n",
         "<pre>\n" + TABLE + "</pre>\n",
+        "the training prints <table> here\n" + TABLE,
+        "the training prints <table> here\n" + ROWS,
         prefixed("[1,0]&lt;stdout&gt;:"),
         ROWS,
         TABLE.replace("#wrong", "#wrong ").replace("#        (B)", "# (B)"),

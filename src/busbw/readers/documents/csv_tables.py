@@ -95,7 +95,7 @@ def _name_format(header: list[str], is_aws: bool) -> str:
 
 
 def _split_cells(line: str) -> list[str]:
-    if '"' not in line and "\r" not in line:  # faster, and equal
+    if '"' not in line and "\r" not in line:  # faster; a cell may be longer
         return line.split(",")
     try:
         return next(csv.reader([line]), [])

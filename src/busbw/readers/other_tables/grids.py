@@ -56,6 +56,15 @@ class GridCollector:
         self._html.feed_line(line, text)
 
     @property
+    def is_html_without_row(self) -> bool:
+        """True if an HTML table is open, and none of its rows has begun."""
+        return self._html is not None and self._html.has_no_row
+
+    def discard_html(self) -> None:
+        """Closes an open HTML table without a result, because its `<table` was part of another text."""
+        self._html = None
+
+    @property
     def is_idle(self) -> bool:
         """True if no table is open."""
         return self._html is None and not self._markdown_rows
@@ -102,6 +111,11 @@ class _HtmlTable(HTMLParser):
     def has_no_tags(self) -> bool:
         """True if too many lines had no tag, so that the text cannot be a table."""
         return self._lines_without_tag > self._MAX_LINES_WITHOUT_TAG
+
+    @property
+    def has_no_row(self) -> bool:
+        """True if no row has begun."""
+        return self._row is None and not self.rows
 
     def feed_line(self, line: int, text: str) -> None:
         self._line = line

@@ -68,7 +68,8 @@ def identify(
 def stated_identity(facts: TableFacts) -> TableIdentity | None:
     """Returns the identity that the header states. None if it does not state the collective and all ranks of one group.
 
-    `identify` returns the same if the rows agree with it, see `agrees_with_columns`.
+    `identify` returns the same if the rows agree with it, see `agrees_with_columns`. The bus factor is known
+    even if no row is precise enough to show it.
     """
     ranks = _count_listed_ranks(facts)
     is_complete = facts.stated_collective is not None and ranks is not None and ranks > 1

@@ -90,6 +90,10 @@ class LineReader:
     def _read_unwrapped_line(self, number: int, line: UnwrappedLine, *, is_cut: bool) -> Iterator[Event]:
         """Processes a line without its wrapper: a part of a table of cells, or a line to clean."""
         body = cleaning.without_markdown_marks(line.text)
+        # A row or header of nccl-tests has no tag, so the text cannot be in the HTML table that an earlier line opened.
+        may_be_prose = self._grids.is_html_without_row and "<" not in body
+        if may_be_prose and (body.lstrip().startswith("#") or begin_like_row(body.split())):
+            self._grids.discard_html()
         if self._grids.is_html(line.original):
             body = cleaning.strip_controls(line.original)  # the parser needs the tags that a wrapper could be
         if self._grids.accepts(body):
