@@ -148,7 +148,7 @@ int finalize(void*) { return 0; }
 /// `caller`: address in NCCL.
 void* add_communicator(const Membership& membership, int version, const void* caller, int* mask) {
   void* const context = Recorder::instance().add_communicator(membership, version, caller, mask);
-  if (context == nullptr) allow_observation(mask);
+  if (context == nullptr) set_events_mask(mask);
   return context;
 }
 

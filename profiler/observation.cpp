@@ -14,7 +14,7 @@ std::atomic<CollectiveObserver*> current_observer = nullptr;
 
 }  // namespace
 
-void allow_observation(int* mask) noexcept { events_mask = mask; }
+void set_events_mask(int* mask) noexcept { events_mask = mask; }
 
 void report(const Task& task) noexcept {
   if (CollectiveObserver* const observer = current_observer.load(std::memory_order_acquire))
@@ -26,6 +26,8 @@ void report(const Task& task) noexcept {
 
 }  // namespace busbw::profiler
 
+// The exported function kSetCollectiveObserver (common/libraries/collective_observer.hpp). Without a mask, NCCL reports
+// no events: either NCCL has not made a communicator yet, or the process is recorded.
 extern "C" __attribute__((visibility("default"))) void busbw_set_collective_observer(
     busbw::CollectiveObserver* observer) {
   using namespace busbw::profiler;

@@ -5,8 +5,9 @@
 
 namespace busbw::profiler {
 
-/// Allows the program to set an observer. `mask`: NCCL's mask of wanted events, which all communicators share.
-void allow_observation(int* mask) noexcept;
+/// Sets the address of NCCL's mask of wanted events, which all communicators share. From then on, an observer that the
+/// program sets receives events.
+void set_events_mask(int* mask) noexcept;
 
 /// Reports a task to the observer, if the program has set an observer.
 void report(const Task&) noexcept;

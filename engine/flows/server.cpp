@@ -21,7 +21,7 @@
 #include "flows/protocol.hpp"
 #include "flows/round_sequence.hpp"
 #include "measure/clock.hpp"
-#include "measure/sampling/placement_sampling.hpp"
+#include "measure/sampling/series_sampling.hpp"
 #include "output/text_stream.hpp"
 #include "verify/reduction_values.hpp"
 
@@ -251,10 +251,9 @@ class RoundRunner {
     RunSettings settings;
     settings.iterations = instruction.iterations;
     std::vector<RankReport> reports(world_.rank() == 0 ? static_cast<std::size_t>(world_.size()) : 0);
-    sample_placement(
-        world_, communicator_,
-        {*exchange, buffers, kDtype, Redop::sum, /*root=*/-1, Placement::out_of_place, communicator_.size()}, settings,
-        reports);
+    sample_case(world_, communicator_,
+                {*exchange, buffers, kDtype, Redop::sum, /*root=*/-1, Placement::out_of_place, communicator_.size()},
+                settings, reports);
     return reports;
   }
 

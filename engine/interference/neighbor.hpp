@@ -12,7 +12,7 @@
 
 #include "interference/neighbor_load.hpp"
 #include "measure/checker.hpp"
-#include "measure/sampling/placement_sampling.hpp"
+#include "measure/sampling/series_sampling.hpp"
 
 namespace busbw {
 

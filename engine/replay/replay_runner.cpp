@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "measure/buffers.hpp"
-#include "measure/sampling/placement_sampling.hpp"
+#include "measure/sampling/series_sampling.hpp"
 #include "replay/replay_communicators.hpp"
 #include "replay/replay_step.hpp"
 
@@ -54,7 +54,7 @@ void run_replay(const MatchedCalls& calls, const RunSettings& settings, Backend&
                               .root = -1,
                               .placement = Placement::out_of_place,
                               .ranks_of_largest_group = world.size()};
-    const StopReason stopped_by = sample_placement(world, first, sampled, settings, reports);
+    const StopReason stopped_by = sample_case(world, first, sampled, settings, reports);
     if (world.rank() == 0) hooks.report(cycle, stopped_by, std::move(reports));
   }
   world.enter(Phase::report);

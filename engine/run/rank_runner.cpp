@@ -18,7 +18,7 @@
 #include "flows/server.hpp"
 #include "interference/neighbor.hpp"
 #include "measure/checker.hpp"
-#include "measure/sampling/placement_sampling.hpp"
+#include "measure/sampling/series_sampling.hpp"
 #include "replay/replay_runner.hpp"
 #include "run/make_row.hpp"
 #include "run/rank_faults.hpp"

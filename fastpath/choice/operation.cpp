@@ -139,7 +139,7 @@ Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& 
     total_cells = call_cells;
   }
   const std::int64_t first_cell = std::min(total_cells, rank * max_slice_cells);
-  transfer.cells = std::min(max_slice_cells, total_cells - first_cell);
+  transfer.cell_count = std::min(max_slice_cells, total_cells - first_cell);
   const std::int64_t slice_offset_bytes = first_cell * kCellBytes;
   if (facts.receives_shares) {  // all-gather: reads this rank's own data
     transfer.sources[transfer.source_count++] = static_cast<const char*>(call.send);

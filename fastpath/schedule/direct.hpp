@@ -1,6 +1,7 @@
 #pragma once
-// Works of the schedule `direct` (schedule.hpp): ranks read and write each other's buffers. Only its barriers use slots
-// and tags. The buffers lie in symmetric windows, so peers can access them.
+// The Work types of the schedule `direct`: ranks read and write each other's buffers. schedule.hpp explains Work,
+// Fabric and cell. The buffers lie in symmetric windows, so peers can access them. Data does not pass through scratch
+// memory.
 #include <cstdint>
 
 #include "fastpath/schedule/collective.hpp"
@@ -10,14 +11,14 @@
 
 namespace busbw::fastpath {
 
-/// The part of an operation that one rank does: it reads `cells` whole cells from each source and writes the result to
-/// each target. Addresses are valid on this rank's GPU.
+/// The part of an operation that one rank does: it reads `cell_count` whole cells from each source and writes the
+/// result to each target. Addresses are valid on this rank's GPU.
 struct DirectTransfer {
   const char* sources[kMaxRanks] = {};  ///< in rank order if there is one source per rank
   char* targets[kMaxRanks] = {};
   int source_count = 0;
   int target_count = 0;
-  std::int64_t cells = 0;
+  std::int64_t cell_count = 0;
   int rank = 0;
   int ranks = 1;
 };
@@ -45,24 +46,25 @@ BUSBW_HOST_DEVICE void write_cell(char* address, const Cell& cell) {
 #endif
 }
 
-/// Moves the cells of a thread. Loads kCellsInFlight cells of every source before it stores the first cell.
+/// Moves the cells of a thread, in passes of up to kCellsInFlight cells. Each pass loads its cells of every source
+/// before the pass stores a result, so that all its loads are in flight together.
 template <int kSources, int kTargets, int kCellsInFlight, class Reduction>
 BUSBW_HOST_DEVICE void move_cells(const DirectTransfer& transfer, const Reduction& reduction, int thread, int threads) {
-  for (std::int64_t first = thread; first < transfer.cells; first += std::int64_t{kCellsInFlight} * threads) {
-    Cell cells[kCellsInFlight][kSources];
+  for (std::int64_t first = thread; first < transfer.cell_count; first += std::int64_t{kCellsInFlight} * threads) {
+    Cell loaded[kCellsInFlight][kSources];
     BUSBW_UNROLL
     for (int i = 0; i < kCellsInFlight; ++i) {
       const std::int64_t index = first + std::int64_t{i} * threads;
       BUSBW_UNROLL
       for (int source = 0; source < kSources; ++source)
-        if (index < transfer.cells && source < transfer.source_count)
-          cells[i][source] = read_volatile(transfer.sources[source] + index * kCellBytes);
+        if (index < transfer.cell_count && source < transfer.source_count)
+          loaded[i][source] = read_volatile(transfer.sources[source] + index * kCellBytes);
     }
     BUSBW_UNROLL
     for (int i = 0; i < kCellsInFlight; ++i) {
       const std::int64_t index = first + std::int64_t{i} * threads;
-      if (index >= transfer.cells) continue;
-      const Cell result = reduction.of(cells[i], transfer.source_count);
+      if (index >= transfer.cell_count) continue;
+      const Cell result = reduction.of(loaded[i], transfer.source_count);
       BUSBW_UNROLL
       for (int target = 0; target < kTargets; ++target)
         if (target < transfer.target_count) write_cell(transfer.targets[target] + index * kCellBytes, result);
@@ -85,9 +87,12 @@ struct DirectReduction {
 
   template <class Fabric>
   BUSBW_HOST_DEVICE void move(const Fabric& fabric) const {
-    constexpr int kMax = Fabric::kMaxRanks;
-    // At most 16 loads of 16 bytes are in flight per thread. More loads need more registers than a thread has.
-    work::move_cells<kMax, kMax, 16 / kMax>(buffers, reduction, fabric.thread(), fabric.threads());
+    constexpr int kMaxSources = Fabric::kMaxRanks;  // at most busbw::fastpath::kMaxRanks
+    // 16 loads of 16 bytes need 64 of the registers that the launch bounds allow (device/kernel.cuh): up to 128.
+    constexpr int kMaxLoadsInFlight = 16;
+    constexpr int kCellsInFlight = kMaxLoadsInFlight / kMaxSources;
+    work::move_cells<kMaxSources, Fabric::kMaxRanks, kCellsInFlight>(buffers, reduction, fabric.thread(),
+                                                                     fabric.threads());
   }
 };
 
@@ -97,7 +102,9 @@ struct DirectCopy {
 
   template <class Fabric>
   BUSBW_HOST_DEVICE void move(const Fabric& fabric) const {
-    work::move_cells<1, Fabric::kMaxRanks, 8>(buffers, work::IdentityReduction{}, fabric.thread(), fabric.threads());
+    constexpr int kCellsInFlight = 8;
+    work::move_cells<1, Fabric::kMaxRanks, kCellsInFlight>(buffers, work::IdentityReduction{}, fabric.thread(),
+                                                           fabric.threads());
   }
 };
 

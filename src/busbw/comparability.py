@@ -170,7 +170,7 @@ def launches_of(table: Table) -> str | None:
     return f"{table.gpus_per_thread} per thread" if table.gpus_per_thread else None
 
 
-def circumstances(facts: Mapping[str, str]) -> dict[str, str]:
+def without_run_identity(facts: Mapping[str, str]) -> dict[str, str]:
     """Returns settings and variables without what identifies one run: names, jobs and ports."""
     return {name: _PORT.sub("", value) for name, value in facts.items() if not _FACT_OF_ONE_RUN.fullmatch(name)}
 

@@ -22,6 +22,11 @@ _MAX_ANSWER_BYTES = 1 << 28
 class MeasuringProgram:
     """A running measuring program, which ends with the context."""
 
+    cluster: Cluster
+    """The cluster that the program measures."""
+    lost: Mapping[int, str]
+    """GPUs that could not start, with the reason of each."""
+
     def __init__(self, pipes: ProgramPipes, answer_timeout_s: float, check_interrupt: Callable[[], None]) -> None:
         """Asks the program for its cluster.
 
@@ -31,14 +36,12 @@ class MeasuringProgram:
             check_interrupt: Called several times a second during a wait. An exception ends the wait.
 
         Raises:
-            BusbwError: The description of the cluster is invalid.
+            BusbwError: The program answered late, ended, or did not answer with a valid description of its cluster.
         """
         self._pipes, self._timeout_s, self._check_interrupt = pipes, answer_timeout_s, check_interrupt
         self._measurement_number = 0
         self._received = bytearray()
         try:
-            self.cluster: Cluster
-            self.lost: Mapping[int, str]
             self.cluster, self.lost = parse_cluster(self._ask(CLUSTER_REQUEST, "the question for the cluster"))
         except BaseException:
             self._stop()
@@ -54,7 +57,7 @@ class MeasuringProgram:
         """Returns the times of all flows of a round.
 
         Raises:
-            BusbwError: The program answered late, incompletely, with something else, or ended.
+            BusbwError: The program answered late, ended, or did not answer with a valid result of all flows.
         """
         self._measurement_number += 1
         request = measure_request(self._measurement_number, next_round, iterations, self.cluster)
@@ -75,32 +78,34 @@ class MeasuringProgram:
                 raise BusbwError(f"the answer to {question} is longer than 256 MiB", remedy="answer with one line")
         line, _, rest = bytes(self._received).partition(b"\n")
         self._received = bytearray(rest)
-        self._check_interrupt()  # an interrupt may also reach the program, which then answers with an error
+        # An interrupt may also reach the program, which then answers with an error. The interrupt is the cause, so this
+        # check reports the interrupt instead of the error.
+        self._check_interrupt()
         return line
 
     def _send(self, request: bytes, question: str, deadline_s: float) -> None:
-        """Writes a request. Waits at most until the deadline while the program does not read."""
+        """Writes a request. While the program does not read, waits at most until the deadline."""
         unsent = memoryview(request)
         while unsent:
             try:
                 unsent = unsent[os.write(self._pipes.requests, unsent) :]
             except BlockingIOError:
-                self._check_time(question, deadline_s)
+                self._check_interrupt_and_deadline(question, deadline_s)
                 select.select([], [self._pipes.requests], [], _POLL_S)
             except BrokenPipeError:
                 raise self._end_error(question) from None
 
     def _wait(self, question: str, deadline_s: float) -> None:
-        """Waits until the program has written something, or closed its output."""
+        """Waits until the program has written something or closed its output. An interrupt or the deadline raises."""
         while not select.select([self._pipes.answers], [], [], _POLL_S)[0]:
-            self._check_time(question, deadline_s)
+            self._check_interrupt_and_deadline(question, deadline_s)
 
-    def _check_time(self, question: str, deadline_s: float) -> None:
+    def _check_interrupt_and_deadline(self, question: str, deadline_s: float) -> None:
         self._check_interrupt()
         if monotonic() > deadline_s:
             raise BusbwError(
                 f"the measuring program did not answer {question} within {self._timeout_s:g} s",
-                remedy="check it, or raise --answer-timeout",
+                remedy="check the program, or raise --answer-timeout",
             )
 
     def _end_error(self, question: str) -> BusbwError:

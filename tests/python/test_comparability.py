@@ -5,7 +5,6 @@ import pytest
 from sample_logs import row, table
 
 from busbw.comparability import (
-    circumstances,
     find_differences,
     find_system_difference,
     find_traffic_differences,
@@ -13,6 +12,7 @@ from busbw.comparability import (
     method_text,
     system_facts,
     transport_of,
+    without_run_identity,
 )
 from busbw.logs import Rank, Table
 from busbw.system import find
@@ -149,7 +149,7 @@ def test_what_identifies_one_run_is_no_circumstance() -> None:
         "NCCL_IB_HCA": "mlx5_0:1,mlx5_1:1",
         "NCCL_ALGO": "Ring",
     }
-    assert circumstances(facts) == {
+    assert without_run_identity(facts) == {
         "machine.transport_addresses": "10.0.0.1 (eth0), [fe80::1] (eth1)",
         "NCCL_IB_HCA": "mlx5_0:1,mlx5_1:1",
         "NCCL_ALGO": "Ring",

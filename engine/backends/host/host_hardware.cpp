@@ -1,5 +1,5 @@
 // Reads /proc and the memory control groups (cgroups). A process may use at most the remaining memory of its group and
-// of each parent group. Version 1 and 2 of cgroups have different folders and file names.
+// of each parent group. The versions 1 and 2 of cgroups have different folders and file names.
 #include "backends/host/host_hardware.hpp"
 
 #include <unistd.h>
@@ -62,7 +62,8 @@ constexpr GroupFiles kVersion2Files{"memory.max", "memory.current", "inactive_fi
 
 std::uint64_t difference_or_zero(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
-/// Bytes that the control group at `folder` can still allocate. Nothing if it has no limit.
+/// Bytes that the control group at `folder` can still allocate. Nothing without a limit in version 2. Version 1 states
+/// a huge limit instead.
 std::optional<std::uint64_t> available_in_group_bytes(const Path& folder, const GroupFiles& files) {
   const auto limit_bytes = read_first_number(folder / files.limit);
   const auto used_bytes = read_first_number(folder / files.used);
@@ -72,8 +73,8 @@ std::optional<std::uint64_t> available_in_group_bytes(const Path& folder, const 
   return difference_or_zero(*limit_bytes, difference_or_zero(*used_bytes, cached_bytes.value_or(0)));
 }
 
-/// Minimum of available_in_group_bytes over `group`, a path from /proc/self/cgroup, and all its parents up to `mount`,
-/// the root of the hierarchy. The largest number if none of them has a limit.
+/// Minimum of available_in_group_bytes over a group and all its parents. `group` is the group's path in
+/// /proc/self/cgroup. `mount` is the folder of the root group. Without a limit, returns the largest number.
 std::uint64_t available_in_parents_bytes(const Path& mount, std::string_view group, const GroupFiles& files) {
   std::uint64_t min_bytes = std::numeric_limits<std::uint64_t>::max();
   for (Path path = Path(group).relative_path();; path = path.parent_path()) {

@@ -16,19 +16,23 @@ struct World {
   int rank = 0;
   int size = 1;
   int local_rank = 0;                // index among the job's processes on this node; 0 if unknown
-  int local_size = 1;                // processes on this node; if unknown, the least possible: local_rank + 1
+  int local_size = 1;                // processes on this node; if unknown, the minimum: local_rank + 1
   std::optional<int> node;           // index of the node; nothing if unknown
   std::string launcher = "none";     // LauncherEntry::name, or "none" if `size` is 1 without a launcher
   StoreAddress store;                // NoStore if `size` is 1
   std::string token;                 // empty: the store accepts every connection
   double join_limit_s = 60;          // time limit for all processes to join
-  /// Hosts with equally many processes each, in the order of the nodes. Empty if unknown.
+  /// Hosts in the order of the nodes. Empty if the hosts are unknown, or have different numbers of processes.
   std::vector<std::string> hosts;
   std::vector<std::string> notes;  // for the output header
 };
 
-/// Detects this process's position from the environment. Calls `ancestors` if launchers are nested. Also calls it if
-/// all processes are on one node and the launcher gives the job no name, because a daemon then identifies the job.
+/// Detects this process's position from the environment. Calls `ancestors` in two cases:
+/// - The variables of several launchers with daemons are set, because the launchers are nested. The closest ancestor
+///   that is such a daemon belongs to the launcher that started this process.
+/// - All processes are on one node, and the launcher's variables do not name the job. Then the process id of the
+///   launcher's daemon, an ancestor of all processes, distinguishes this job from others.
+///
 /// Throws UsageError if variables are invalid or contradictory, or if the launcher started several processes but their
 /// ranks are unknown, so that each would run alone.
 World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);

@@ -21,7 +21,7 @@ class LazyGroup(click.Group):
     Args:
         package: Package of the modules.
         sections: Line of each command in the help, by heading and by name of the command.
-        renamed: Old names of commands, accepted for one release, and their new names.
+        new_names_by_old: New names of renamed commands, by old name. Old names are accepted for one release.
         attributes: Further arguments of `click.Group`.
     """
 
@@ -29,13 +29,13 @@ class LazyGroup(click.Group):
         self,
         package: str,
         sections: Mapping[str, Mapping[str, str]],
-        renamed: Mapping[str, str] | None = None,
+        new_names_by_old: Mapping[str, str] | None = None,
         **attributes: Any,
     ) -> None:
         super().__init__(**attributes)
         self._package = package
         self._sections = sections
-        self._renamed = renamed or {}
+        self._new_names_by_old = new_names_by_old or {}
 
     def list_commands(self, _context: click.Context) -> list[str]:
         """Returns the names in the order of the help."""
@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
             UsageError: There is no such command.
         """
         names = self.list_commands(context)
-        if args and (new_name := self._renamed.get(args[0])):
+        if args and (new_name := self._new_names_by_old.get(args[0])):
             if not context.resilient_parsing:
                 warn_deprecated(f"{context.command_path} {args[0]}", f"{context.command_path} {new_name}")
             args = [new_name, *args[1:]]

@@ -69,7 +69,7 @@ def compare_logs(
     return _compare(
         side_a,
         side_b,
-        warnings=[*differences.log_warnings("A", a), *differences.log_warnings("B", b)],
+        warnings=[*differences.warnings_of_log("A", a), *differences.warnings_of_log("B", b)],
         resolution=resolution,
         placement=placement,
         any_system=any_system,
@@ -128,7 +128,7 @@ def compare_variants(
     return _compare(
         side_a,
         side_b,
-        warnings=differences.log_warnings("the log", log),
+        warnings=differences.warnings_of_log("the log", log),
         resolution=resolution,
         placement=placement,
         any_system=any_system,

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from busbw.comparability import circumstances
+from busbw.comparability import without_run_identity
 from busbw.compare.result import SettingDifference
 from busbw.logs import Log, Row, Table
 from busbw.units import count_text, size_text
 
 
 def find_setting_differences(tables_a: Sequence[Table], tables_b: Sequence[Table]) -> tuple[SettingDifference, ...]:
-    """Returns settings, libraries, hosts and environment variables that differ between the sides."""
+    """Returns the facts that differ between the sides: libraries, programs, hosts, settings, environment variables."""
     facts_a, facts_b = _facts_by_name(tables_a), _facts_by_name(tables_b)
     names = [*facts_a, *(name for name in facts_b if name not in facts_a)]
     return tuple(
@@ -28,8 +28,8 @@ def _facts_by_name(tables: Sequence[Table]) -> dict[str, str]:
             "program": table.program,
             "program version": table.program_version,
             "hosts": ", ".join(table.hosts) or None,
-            **circumstances(table.settings),
-            **{f"environment {name}": value for name, value in circumstances(table.environment).items()},
+            **without_run_identity(table.settings),
+            **{f"environment {name}": value for name, value in without_run_identity(table.environment).items()},
         }
         for name, value in table_facts.items():
             if value is not None:
@@ -45,7 +45,7 @@ class WrongRows:
         self._first_wrong: Row | None = None
 
     def add(self, row: Row) -> None:
-        """Adds a row."""
+        """Counts a row."""
         self._row_count += 1
         for figure in row.figures.values():
             if figure.wrong_elements:
@@ -56,7 +56,9 @@ class WrongRows:
     def sentences(self, name: str, tables: Iterable[Table]) -> list[str]:
         """Returns a sentence about wrong data on one side. Empty if no wrong data are known.
 
-        If no row has wrong data, the sentence is about the footers of `tables`, the tables of the rows.
+        Args:
+            name: Name of the side.
+            tables: Tables of the rows. Their footers count only if no row has wrong data.
         """
         if self._first_wrong is not None:
             count = f"{self._wrong_count} of {count_text(self._row_count, 'row')}"
@@ -71,7 +73,7 @@ def _row_text(row: Row) -> str:
     return f"{title} (line {row.line})"
 
 
-def log_warnings(name: str, log: Log) -> list[str]:
+def warnings_of_log(name: str, log: Log) -> list[str]:
     """Returns the reader's warnings about a log, and warnings about refused rows and early ends."""
     sentences = [f"{name}: {sentence}" for sentence in log.warnings]
     if log.refused:

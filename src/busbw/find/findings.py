@@ -47,7 +47,19 @@ class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
     same_as: tuple[NamedPart, ...] = ()
     """Other parts with the same flows. For example, a rail and its only leaf switch have the same flows."""
     says: str
-    """The finding in one sentence."""
+    """The finding in one sentence: "CLAIM; EVIDENCE"."""
+
+    @property
+    def answer(self) -> str:
+        """The finding as a sentence without the evidence."""
+        claim, _, _ = self.says.partition("; ")
+        return f"{'LOST' if self.lost else 'SLOW'}: {claim}."
+
+    @property
+    def evidence(self) -> str:
+        """The figures or the reason that support the finding, as a clause."""
+        _, _, evidence = self.says.partition("; ")
+        return evidence
 
     @property
     def confidence_text(self) -> str:
@@ -135,14 +147,14 @@ def _lost_finding(part: NamedPart, says: str) -> Finding:
     )
 
 
-def accused_parts(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> list[NamedPart]:
+def suspected_parts(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> list[NamedPart]:
     """Returns the parts of all findings, and all parts that could not be told apart."""
     return [*findings, *(part for one in undecided for part in one.between)]
 
 
 def answers(findings: Sequence[Finding], undecided: Sequence[UndecidedParts]) -> list[str]:
     """Returns the answer of a search in one sentence per finding, without the evidence. Empty if nothing is slow."""
-    slow = [f"{'LOST' if finding.lost else 'SLOW'}: {finding.says.partition('; ')[0]}." for finding in findings]
+    slow = [finding.answer for finding in findings]
     open_questions = [f"UNDECIDED: {parts.says}" for parts in undecided]
     return [*slow, *open_questions]
 

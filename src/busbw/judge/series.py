@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from busbw.collectives import bus_factor
-from busbw.comparability import circumstances
+from busbw.comparability import without_run_identity
 from busbw.expect import NetworkNics, hosts_of
 from busbw.judge.rate_factors import RateFactors
 from busbw.late_ranks import LateRank, late_ranks
@@ -132,8 +132,8 @@ def table_key(table: Table) -> str:
         first_line=1,
         start_time=None,
         rank_list=tuple(replace(rank, pid=None) for rank in table.rank_list),
-        settings=circumstances(table.settings),
-        environment=circumstances(table.environment),
+        settings=without_run_identity(table.settings),
+        environment=without_run_identity(table.environment),
         rows=(),
         claimed_average_busbw_gbps=None,
         claimed_out_of_bounds=None,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from busbw import __version__
 from busbw.find.cluster import UNKNOWN, Cluster
 from busbw.find.explanation import Explanation, explain
-from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, make_findings
+from busbw.find.findings import Finding, UndecidedParts, answers, make_findings, suspected_parts
 from busbw.find.naming import NamedPart
 from busbw.find.observations import Observations, Values
 from busbw.recorded_search import RecordedSearch
@@ -44,13 +44,13 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     observed = Observations(search.cluster, search.rounds, search.results)
     explanation = explain(observed)
     findings, undecided = _all_findings(search, observed, explanation)
-    accused = accused_parts(findings, undecided)
-    nic_map = _nic_map(observed, explanation, accused)
+    suspected = suspected_parts(findings, undecided)
+    nic_map = _nic_map(observed, explanation, suspected)
     section = TableSection(
         anchor=f"{_ANCHOR}-flows",
         title="Search",
         facts=tuple(NamedValue(name, value) for name, value in _facts(search, observed)),
-        topology=_end_map(observed, explanation, accused),
+        topology=_end_map(observed, explanation, suspected),
         warnings=(),
         configurations=(
             ConfigurationSection(
@@ -114,7 +114,7 @@ def _all_findings(
     return [*lost_findings, *findings], [*undecided, *all_slow]
 
 
-def _end_map(observed: Observations, explanation: Explanation, accused: list[NamedPart]) -> Picture:
+def _end_map(observed: Observations, explanation: Explanation, suspected: list[NamedPart]) -> Picture:
     """Draws the flows by the nodes at their ends. In a single node, by the GPUs."""
     paths = observed.paths
     is_of_gpus = len(paths.cluster.nodes) == 1
@@ -130,12 +130,12 @@ def _end_map(observed: Observations, explanation: Explanation, accused: list[Nam
         f"{'GPUs' if is_of_gpus else 'Nodes'}: from row to column",
         Flows(rows[is_shown], columns[is_shown], _log_slowdown(observed, explanation)[is_shown]),
         (names, names),
-        [box for part in accused for box in _end_boxes(part, names, is_of_gpus=is_of_gpus)],
+        [box for part in suspected for box in _end_boxes(part, names, is_of_gpus=is_of_gpus)],
         f"{_NOTE} The diagonal is {diagonal}." if has_diagonal else _NOTE,
     )
 
 
-def _nic_map(observed: Observations, explanation: Explanation, accused: list[NamedPart]) -> Picture | None:
+def _nic_map(observed: Observations, explanation: Explanation, suspected: list[NamedPart]) -> Picture | None:
     """Draws the flows by the NICs that they cross. None without a flow through a NIC."""
     paths = observed.paths
     cluster = paths.cluster
@@ -155,7 +155,7 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
             np.tile(_log_slowdown(observed, explanation)[is_shown], 2),
         ),
         ([f"{rail} {text}" for rail in rails for text in ("send", "receive")], [node.name for node in cluster.nodes]),
-        [box for part in accused for box in _nic_boxes(part, cluster, rail_index_of_nic.tolist())],
+        [box for part in suspected for box in _nic_boxes(part, cluster, rail_index_of_nic.tolist())],
         _NOTE,
     )
 

@@ -10,10 +10,14 @@ from busbw.svg import element
 from busbw.units import size_text
 
 _WIDTH, _HEIGHT, _EDGE = 150.0, 40.0, 4.0  # SVG units
+_SIZE_MARGIN = 1.01
+"""Ratio of the upper end of the logarithmic size scale to the largest size, and of the smallest size to the lower end.
+
+Above 1, so that the ends differ even if there is only one size."""
 
 
 def sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, float, float]]) -> Sparkline | None:
-    """Makes the curve and its text. None without measured values.
+    """Makes the curve and its text. None if nothing was measured.
 
     Args:
         measured: Busbw in GB/s by size in bytes, all above zero.
@@ -30,14 +34,14 @@ def sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, 
 
 
 def _short_number(value: float) -> str:
-    """Text with three significant digits."""
+    """Returns the value with three significant digits."""
     return number(float(f"{value:.3g}"))
 
 
 def _draw_sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, float, float]]) -> Markup:
     sizes = sorted(measured)
     max_gbps = max([*measured.values(), *(high for _, _, high in healthy.values())])
-    x = Scale(sizes[0] / 1.01, sizes[-1] * 1.01, _EDGE, _WIDTH - _EDGE)  # also for a single size, the ends differ
+    x = Scale(sizes[0] / _SIZE_MARGIN, sizes[-1] * _SIZE_MARGIN, _EDGE, _WIDTH - _EDGE)
 
     def y(value: float) -> float:
         """Returns the coordinate on a linear scale, so that a loss is visible even in this small drawing."""

@@ -2,7 +2,11 @@
 
 The fit uses the postal model: time = latency + bytes / bandwidth. The fit minimizes relative errors, so that small and
 large messages have equal weights. Sizes that do not fit the model then get less weight (iteratively reweighted least
-squares). A curve is busbw over size. `_find_falls` defines dips and cliffs, `_find_steps` defines steps.
+squares).
+
+A curve is busbw over size. At a dip, busbw is low at one or a few sizes; at a cliff, also at all larger sizes. At a
+step, time grows faster than before and after. `_find_falls` finds dips and cliffs from busbw. `_find_fast_growth` finds
+steps, and further dips, from time.
 """
 
 import itertools
@@ -26,13 +30,14 @@ _OUTLIER_ERROR = 0.15
 _MIN_SIZES = 3
 
 _DIP_LOSS = 0.15
-"""Minimum share of busbw lost at a dip or cliff. Repeated runs on an idle machine do not lose that much at one size."""
+"""Minimum share of busbw lost at a dip or cliff. A smaller loss may be the variation between runs."""
 _SINGLE_DIP_TEXT = "only one size: a disturbance during its measurement"
-"""Likely cause of a dip, if only one size dips."""
+"""Likely cause of a dip of one size."""
 _STEP_EXCESS = 0.25
-"""Minimum excess of the growth exponent over both neighboring exponents at a step.
+"""Minimum excess at a step.
 
-The growth exponent is p if time grows as size^p between two sizes."""
+If time grows as size^p between two consecutive sizes, p is their growth exponent. The excess is the difference between
+this exponent and the larger one of both neighboring exponents."""
 
 
 class Fit(Struct, kw_only=True, frozen=True):
@@ -55,11 +60,19 @@ class CurveFeature(Struct, kw_only=True, frozen=True):
     kind: Literal["dip", "cliff", "step"]
     size_bytes: int
     depth: float
-    """Share of busbw lost. For a step: excess of the growth exponent, see `_STEP_EXCESS`."""
+    """Share of busbw lost. For a step: the excess, see `_STEP_EXCESS`."""
     evidence: str
     """Clause with the figures."""
     likely: str
     """Clause with the likely cause."""
+
+
+class _Found(NamedTuple):
+    """A feature as it is found, without regard to the other features."""
+
+    feature: CurveFeature
+    is_single_dip: bool = False
+    """True for a dip of one size. Its likely cause is a disturbance, unless other sizes dip too."""
 
 
 def fit(points: Points, bus_factor: float) -> Fit | None:
@@ -116,11 +129,12 @@ def _fit_weighted(terms: _Terms, weights: Sequence[float]) -> tuple[float, float
     # Weighted sums, in the order of the members of _Terms.
     sum_x, sum_y, sum_xx, sum_xy, sum_yy = (sum(map(mul, weights, values)) for values in terms)
     determinant = sum_xx * sum_yy - sum_xy * sum_xy
-    if determinant <= 1e-12 * sum_xx * sum_yy:  # all sizes are almost equal, so only one parameter can be fitted
+    # If all sizes are almost equal, x and y are proportional. Only one parameter can then be fitted: the time per byte.
+    if determinant <= 1e-12 * sum_xx * sum_yy:
         return 0.0, (sum_y / sum_yy if sum_yy else 0.0)
     latency = (sum_x * sum_yy - sum_y * sum_xy) / determinant
     per_byte = (sum_xx * sum_y - sum_xy * sum_x) / determinant
-    if latency < 0:
+    if latency < 0:  # the best fit without a negative latency has none
         return 0.0, sum_y / sum_yy
     return latency, per_byte
 
@@ -146,28 +160,25 @@ def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
     """Returns the dips, cliffs and steps of a sweep, each with its evidence and likely cause."""
     usable = sorted((size, time) for size, time in points if size > 0 and time > 0)
     curve = [(size, bandwidth_gbps(size, time, bus_factor)) for size, time in usable]
-    explained = _explain_dips_together([*_find_falls(curve), *_find_steps(usable)])
+    explained = _explain_dips_together([*_find_falls(curve), *_find_fast_growth(usable)])
     return tuple(sorted(explained, key=lambda feature: feature.size_bytes))
 
 
-def _explain_dips_together(curve_features: list[CurveFeature]) -> list[CurveFeature]:
+def _explain_dips_together(all_found: list[_Found]) -> list[CurveFeature]:
     """Corrects the likely cause of single dips if several sizes dip: one disturbance explains only one dip."""
-    dip_count = len({feature.size_bytes for feature in curve_features if feature.kind == "dip"})
+    dip_count = len({feature.size_bytes for feature, _ in all_found if feature.kind == "dip"})
     if dip_count < 2:
-        return curve_features
+        return [feature for feature, _ in all_found]
     likely = f"one of {dip_count} sizes that dip: an unsteady measurement, or a poor choice of protocol"
-    return [
-        replace(feature, likely=likely) if feature.likely.startswith(_SINGLE_DIP_TEXT) else feature
-        for feature in curve_features
-    ]
+    return [replace(feature, likely=likely) if is_single_dip else feature for feature, is_single_dip in all_found]
 
 
-def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
+def _find_falls(curve: Sequence[tuple[int, float]]) -> list[_Found]:
     """Finds sizes with lower busbw than smaller sizes: a cliff if no larger size recovers, otherwise a dip.
 
     A low busbw at only the largest size is a dip, because no larger size shows whether busbw recovers.
     """
-    falls: list[CurveFeature] = []
+    falls: list[_Found] = []
     max_busbw, is_below = 0.0, False
     for index, (size, busbw) in enumerate(curve):
         if busbw >= (1 - _DIP_LOSS) * max_busbw:
@@ -180,8 +191,9 @@ def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
     return falls
 
 
-def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: Sequence[float]) -> CurveFeature:
+def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: Sequence[float]) -> _Found:
     """Describes a size with lower busbw than `max_busbw`, the maximum of the smaller sizes."""
+    is_single_dip = False
     low_limit = (1 - _DIP_LOSS) * max_busbw
     still_low = list(itertools.takewhile(lambda larger_busbw: larger_busbw < low_limit, busbw_at_larger))
     evidence = f"busbw {number_text(busbw)} GB/s after {number_text(max_busbw)} at smaller sizes"
@@ -201,22 +213,25 @@ def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: S
                 "(NCCL_DEBUG_SUBSYS=TUNING shows NCCL's)"
             )
         else:
+            is_single_dip = True
             likely = f"{_SINGLE_DIP_TEXT}, or a poor choice of protocol"
-    return CurveFeature(kind=kind, size_bytes=size, depth=1 - busbw / max_busbw, evidence=evidence, likely=likely)
+    feature = CurveFeature(kind=kind, size_bytes=size, depth=1 - busbw / max_busbw, evidence=evidence, likely=likely)
+    return _Found(feature, is_single_dip)
 
 
-def _find_steps(points: Points) -> list[CurveFeature]:
-    """Finds sizes at which time grows faster than before and after.
+def _find_fast_growth(points: Points) -> list[_Found]:
+    """Finds sizes at which time grows faster than before and after: a dip if the next size takes less time, or a step.
 
-    In the postal model the growth exponent only rises with the size. If it falls again, the library switched its
-    algorithm or protocol, or the measurement was disturbed. An exponent of 1 or more is no step: busbw then falls.
+    In the postal model the growth exponent only rises with the size. If the exponent falls again, the library switched
+    its algorithm or protocol, or the measurement was disturbed. If the exponent is 1 or more, busbw does not grow. Such
+    a size is left to `_find_falls`.
     """
     pairs = [(before, after) for before, after in itertools.pairwise(points) if after[0] > before[0]]
-    # Exponent p of time ~ size^p between the two sizes: 0 if latency alone decides, 1 if bandwidth alone decides.
+    # Growth exponents (_STEP_EXCESS): 0 if latency alone determines the time, 1 if bandwidth alone does.
     exponents = [
         math.log(next_us / time_us) / math.log(next_size / size) for (size, time_us), (next_size, next_us) in pairs
     ]
-    steps = []
+    all_found = []
     for index in range(1, len(pairs) - 1):
         exponent = exponents[index]
         excess = exponent - max(exponents[index - 1], exponents[index + 1])
@@ -225,10 +240,12 @@ def _find_steps(points: Points) -> list[CurveFeature]:
         (_, before_us), (size_bytes, after_us) = pairs[index]
         _, (_, later_us) = pairs[index + 1]
         evidence = f"time {number_text(before_us)} to {number_text(after_us)} us"
-        if later_us < (1 - _DIP_LOSS) * after_us:  # the next size is faster again
+        is_next_faster = later_us < (1 - _DIP_LOSS) * after_us
+        if is_next_faster:
             feature = CurveFeature(
                 kind="dip",
                 size_bytes=size_bytes,
+                # Without the dip, this size would take no longer than the next one. So at least this share is lost.
                 depth=1 - later_us / after_us,
                 evidence=f"{evidence}, then {number_text(later_us)} us",
                 likely=_SINGLE_DIP_TEXT,
@@ -241,5 +258,5 @@ def _find_steps(points: Points) -> list[CurveFeature]:
                 evidence=f"{evidence}, more than between the sizes before and after",
                 likely="a switch of protocol or algorithm between these two sizes",
             )
-        steps.append(feature)
-    return steps
+        all_found.append(_Found(feature, is_single_dip=is_next_faster))
+    return all_found

@@ -103,7 +103,7 @@ def _circumstances(table: Table) -> dict[str, str]:
     versions = {"library": table.library, "program": table.program_version}
     settings = {name: value for name, value in table.settings.items() if _CIRCUMSTANCE_NAME.search(name)}
     facts = {name: value for name, value in versions.items() if value} | settings | table.environment
-    return comparability.circumstances(facts)
+    return comparability.without_run_identity(facts)
 
 
 def series_values(table: Table, row: Row) -> tuple[object, ...]:

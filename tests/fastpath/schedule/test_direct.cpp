@@ -237,7 +237,7 @@ TEST_CASE("slices of an all-reduce are whole lines, and are empty on the last ra
     CollectiveCall call;
     call.send = call.receive = memory[rank];
     call.bytes = cells * kCellBytes;
-    return make_direct_operation(call, {Method::direct, 1, 32}, rank, ranks, 64, reach).transfer.cells;
+    return make_direct_operation(call, {Method::direct, 1, 32}, rank, ranks, 64, reach).transfer.cell_count;
   };
   CHECK(cells_of(0, 3, 25) == 16);
   CHECK(cells_of(1, 3, 25) == 9);

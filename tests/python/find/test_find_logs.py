@@ -102,7 +102,7 @@ def test_junit_fails_the_case_of_nodes_only(tmp_path: Path, capsys: pytest.Captu
     failure = cases["node"].find("failure")
     assert failure is not None
     assert "gpu-05" in str(failure.get("message"))
-    assert "runs each" in str(cases["node"].findtext("system-out"))
+    assert "runs per part)" in str(cases["node"].findtext("system-out"))
     assert cases["nic"].find("skipped") is not None
     assert re.search(r'busbw_find_slowdown\{kind="node",node="gpu-05"\} 1\.', metrics.read_text())
     assert "busbw_find_rounds" not in metrics.read_text()

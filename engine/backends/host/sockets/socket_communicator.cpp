@@ -1,6 +1,7 @@
-// Algorithms of the collectives over TCP. For small data, they need few steps (doubling, tree). For large data, they
-// send every byte once (ring, chain, shares). A share is the part of an array that one rank reduces. A slot is
-// temporary memory for data from one rank.
+// Algorithms of the collectives over TCP. All-reduce, reduce, all-gather and broadcast have two algorithms: one with
+// few steps for small data (doubling, tree, reduction at the root), and one with little traffic per rank for large data
+// (ring, chain, shares). The other collectives have one algorithm for all sizes. A share is the part of an array that
+// belongs to one rank. A slot is temporary memory for data from one rank.
 #include "backends/host/sockets/socket_communicator.hpp"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 
 /// Alignment of shares: a share starts on a cache line if its array does.
 constexpr std::size_t kCacheLineBytes = 64;
-/// Maximum bytes over all ranks for which few steps matter more than few bytes: every rank then receives all data.
+/// Maximum sum of the bytes of all ranks for which the number of steps matters more than the number of bytes.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 /// Maximum bytes of a broadcast along a tree, in which ranks forward data as a whole. Larger data goes along a chain,
 /// in which ranks forward data while it arrives.
@@ -23,7 +24,8 @@ constexpr std::size_t kMaxTreeBytes = std::size_t{32} << 10;
 /// Maximum bytes received from a rank before they are reduced, so that they are still in the cache.
 constexpr std::size_t kMaxSlotBytes = std::size_t{128} << 10;
 
-/// Time limit of `reconnect`, as a multiple of the limit of give_up_peers_after, which is at most 0.3 of -T.
+/// Time limit of `reconnect`, as a multiple of the limit of give_up_peers_after. The latter limit is at most 0.3 of -T
+/// (kFlowLimitShare), so `reconnect` ends within -T.
 constexpr double kConnectLimits = 2;
 
 std::size_t rounded_up(std::size_t number, std::size_t multiple) {
@@ -47,7 +49,7 @@ SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::
       mesh_(std::move(mesh)),
       send_buffer_(send_buffer),
       recv_buffer_(recv_buffer),
-      exchange_(mesh_, world),
+      flows_(mesh_, world),
       work_(std::max(kWorkBytes, world_ranks_.size() * kCacheLineBytes)),
       slot_bytes_(std::clamp(kWorkBytes / world_ranks_.size() / kCacheLineBytes * kCacheLineBytes, kCacheLineBytes,
                              kMaxSlotBytes)),
@@ -69,7 +71,7 @@ void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* resu
                                           Dtype dtype, Redop redop) {
   for (int distance = 1; distance < size(); ++distance) {
     const int to = rank_after(distance);
-    exchange_.send(to, send + shares.first_byte(to), shares.bytes(to));
+    flows_.send(to, send + shares.first_byte(to), shares.bytes(to));
   }
   const std::byte* const own_data = send + shares.first_byte(rank_);
   const std::size_t share_bytes = shares.bytes(rank_);
@@ -78,10 +80,10 @@ void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* resu
     for (int distance = 1; distance < size(); ++distance) {
       const int from = rank_after(distance);
       source_addresses_[static_cast<std::size_t>(from)] = slot(from);
-      exchange_.receive(from, slot(from), step_bytes);
+      flows_.receive(from, slot(from), step_bytes);
     }
     source_addresses_[static_cast<std::size_t>(rank_)] = own_data + offset;
-    exchange_.finish_receives();
+    flows_.finish_receives();
     reduce_sources(source_addresses_, result + offset, step_bytes / shares.element_bytes, dtype, redop);
   }
 }
@@ -94,8 +96,10 @@ void SocketCommunicator::gather_shares(std::byte* all, const RankShares& shares)
   }
 }
 
-// A rank holds its own share and those of the ranks after it. Each step doubles the number of shares that a rank holds,
-// until the rank holds all. Ranks wrap around: rank 0 follows the last one.
+// Before each step, a rank holds the shares of `held_shares` ranks: its own share and those of the ranks after it. The
+// rank receives the next shares from the rank at distance `held_shares` after it, where they are that rank's first
+// ones. The rank sends its own first shares to the rank at the same distance before it. Each step doubles the number of
+// held shares, until a rank holds all. Rank 0 follows the last rank.
 void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& shares) {
   // Calls `transfer(data, bytes)` for the shares of `rank_count` ranks from `first_rank` on: two ranges if they wrap.
   const auto transfer_shares = [&](int first_rank, int rank_count, const auto& transfer) {
@@ -110,10 +114,9 @@ void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& s
     const int moved_shares = std::min(held_shares, size() - held_shares);
     const int to = rank_after(size() - held_shares);
     const int from = rank_after(held_shares);
-    transfer_shares(rank_, moved_shares, [&](std::byte* data, std::size_t bytes) { exchange_.send(to, data, bytes); });
-    transfer_shares(from, moved_shares,
-                    [&](std::byte* data, std::size_t bytes) { exchange_.receive(from, data, bytes); });
-    exchange_.finish();
+    transfer_shares(rank_, moved_shares, [&](std::byte* data, std::size_t bytes) { flows_.send(to, data, bytes); });
+    transfer_shares(from, moved_shares, [&](std::byte* data, std::size_t bytes) { flows_.receive(from, data, bytes); });
+    flows_.finish();
   }
 }
 
@@ -121,14 +124,15 @@ void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& s
 void SocketCommunicator::all_gather_ring(std::byte* all, const RankShares& shares) {
   const int next = rank_after(1);
   const int previous = rank_after(size() - 1);
-  exchange_.send(next, all + shares.first_byte(rank_), shares.bytes(rank_));
+  flows_.send(next, all + shares.first_byte(rank_), shares.bytes(rank_));
   for (int distance = 1; distance < size(); ++distance) {
     const int owner = rank_after(size() - distance);
+    const bool is_owned_by_next = owner == next;  // so the next rank has this share already
     std::byte* const share = all + shares.first_byte(owner);
-    const auto flow = exchange_.receive(previous, share, shares.bytes(owner));
-    if (owner != next) exchange_.forward(next, share, shares.bytes(owner), flow);
+    const auto flow = flows_.receive(previous, share, shares.bytes(owner));
+    if (!is_owned_by_next) flows_.forward(next, share, shares.bytes(owner), flow);
   }
-  exchange_.finish();
+  flows_.finish();
 }
 
 // Binomial tree. A rank's position is its distance from the root, modulo the number of ranks. The parent of a position
@@ -140,24 +144,24 @@ void SocketCommunicator::broadcast_tree(std::byte* data, std::size_t bytes, int 
   int lowest_set_bit = 1;  // for the root, which has no set bit: the first power of two beyond all positions
   while (lowest_set_bit < size() && (own_position & lowest_set_bit) == 0) lowest_set_bit *= 2;
   if (own_position != 0) {
-    exchange_.receive(rank_at(own_position - lowest_set_bit), data, bytes);
-    exchange_.finish_receives();
+    flows_.receive(rank_at(own_position - lowest_set_bit), data, bytes);
+    flows_.finish_receives();
   }
   for (int bit = lowest_set_bit / 2; bit > 0; bit /= 2)
-    if (own_position + bit < size()) exchange_.send(rank_at(own_position + bit), data, bytes);
-  exchange_.finish();
+    if (own_position + bit < size()) flows_.send(rank_at(own_position + bit), data, bytes);
+  flows_.finish();
 }
 
 // Data travels from the root to the next rank, and so on: each rank forwards data while it receives it.
 void SocketCommunicator::broadcast_chain(std::byte* data, std::size_t bytes, int root) {
   const int next = rank_after(1);
   if (rank_ == root) {
-    exchange_.send(next, data, bytes);
+    flows_.send(next, data, bytes);
   } else {
-    const auto flow = exchange_.receive(rank_after(size() - 1), data, bytes);
-    if (next != root) exchange_.forward(next, data, bytes, flow);
+    const auto flow = flows_.receive(rank_after(size() - 1), data, bytes);
+    if (next != root) flows_.forward(next, data, bytes, flow);
   }
-  exchange_.finish();
+  flows_.finish();
 }
 
 void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
@@ -175,7 +179,8 @@ void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std:
   } else {
     const RankShares shares = even_shares(count, element_bytes);
     reduce_own_share(send, recv + shares.first_byte(rank_), shares, dtype, redop);
-    exchange_.finish();  // before the gather, which overwrites the sent data in place
+    // Sends of `send` may still be in flight. In place, the gather would overwrite their data.
+    flows_.finish();
     gather_shares(recv, shares);
   }
 }
@@ -199,12 +204,12 @@ void SocketCommunicator::reduce(const std::byte* send, std::byte* recv, std::siz
     const RankShares shares = even_shares(block_count, element_bytes);
     std::byte* const reduced = is_root ? result + shares.first_byte(rank_) : slot(rank_);
     reduce_own_share(data, reduced, shares, dtype, redop);
-    if (!is_root) exchange_.send(root, reduced, shares.bytes(rank_));
+    if (!is_root) flows_.send(root, reduced, shares.bytes(rank_));
     for (int distance = 1; is_root && distance < size(); ++distance) {
       const int from = rank_after(distance);
-      exchange_.receive(from, result + shares.first_byte(from), shares.bytes(from));
+      flows_.receive(from, result + shares.first_byte(from), shares.bytes(from));
     }
-    exchange_.finish();
+    flows_.finish();
   }
 }
 
@@ -213,15 +218,15 @@ void SocketCommunicator::reduce_at_root(const std::byte* send, std::byte* result
                                         Redop redop, int root) {
   const std::size_t bytes = count * size_bytes(dtype);
   if (rank_ != root) {
-    exchange_.send(root, send, bytes);
-    exchange_.finish();
+    flows_.send(root, send, bytes);
+    flows_.finish();
     return;
   }
   for (int distance = 1; distance < size(); ++distance) {
     const int from = rank_after(distance);
-    exchange_.receive(from, work_.data() + static_cast<std::size_t>(from) * bytes, bytes);
+    flows_.receive(from, work_.data() + static_cast<std::size_t>(from) * bytes, bytes);
   }
-  exchange_.finish();
+  flows_.finish();
   for (std::size_t rank = 0; rank < source_addresses_.size(); ++rank)
     source_addresses_[rank] = work_.data() + rank * bytes;
   source_addresses_[static_cast<std::size_t>(rank_)] = send;
@@ -232,7 +237,7 @@ void SocketCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, 
                                         Redop redop) {
   const std::size_t element_bytes = size_bytes(dtype);
   reduce_own_share(send, recv, {recv_count * world_ranks_.size(), recv_count, element_bytes}, dtype, redop);
-  exchange_.finish();
+  flows_.finish();
 }
 
 void SocketCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
@@ -256,13 +261,13 @@ void SocketCommunicator::gather(const std::byte* send, std::byte* recv, std::siz
   if (rank_ == root) {
     for (int distance = 1; distance < size(); ++distance) {
       const int from = rank_after(distance);
-      exchange_.receive(from, recv + static_cast<std::size_t>(from) * bytes, bytes);
+      flows_.receive(from, recv + static_cast<std::size_t>(from) * bytes, bytes);
     }
     copy_bytes(recv + static_cast<std::size_t>(rank_) * bytes, send, bytes);
   } else {
-    exchange_.send(root, send, bytes);
+    flows_.send(root, send, bytes);
   }
-  exchange_.finish();
+  flows_.finish();
 }
 
 void SocketCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
@@ -271,13 +276,13 @@ void SocketCommunicator::scatter(const std::byte* send, std::byte* recv, std::si
   if (rank_ == root) {
     for (int distance = 1; distance < size(); ++distance) {
       const int to = rank_after(distance);
-      exchange_.send(to, send + static_cast<std::size_t>(to) * bytes, bytes);
+      flows_.send(to, send + static_cast<std::size_t>(to) * bytes, bytes);
     }
     copy_bytes(recv, send + static_cast<std::size_t>(rank_) * bytes, bytes);
   } else {
-    exchange_.receive(root, recv, bytes);
+    flows_.receive(root, recv, bytes);
   }
-  exchange_.finish();
+  flows_.finish();
 }
 
 void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
@@ -286,18 +291,18 @@ void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::s
   for (int distance = 1; distance < size(); ++distance) {
     const int to = rank_after(distance);
     const int from = rank_after(size() - distance);
-    exchange_.send(to, send + static_cast<std::size_t>(to) * bytes, bytes);
-    exchange_.receive(from, recv + static_cast<std::size_t>(from) * bytes, bytes);
+    flows_.send(to, send + static_cast<std::size_t>(to) * bytes, bytes);
+    flows_.receive(from, recv + static_cast<std::size_t>(from) * bytes, bytes);
   }
   copy_bytes(recv + own_offset, send + own_offset, bytes);
-  finish(/*in_place=*/send == recv);
+  finish_flows(/*in_place=*/send == recv);
 }
 
-void SocketCommunicator::finish(bool in_place) {
+void SocketCommunicator::finish_flows(bool in_place) {
   if (in_place) {
-    exchange_.finish_in_place();
+    flows_.finish_in_place();
   } else {
-    exchange_.finish();
+    flows_.finish();
   }
 }
 
@@ -305,46 +310,48 @@ void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<con
   const std::size_t element_bytes = size_bytes(dtype);
   const auto is_self = [&](const Transfer& transfer) { return transfer.peer == rank_; };
   const auto is_skipped = [&](const Transfer& transfer) {
-    return is_self(transfer) || exchange_.failed_peers().contains(transfer.peer);
+    return is_self(transfer) || flows_.failed_peers().contains(transfer.peer);
   };
   const auto overlaps_receive = [&](const Transfer& send) {
     return std::ranges::any_of(recvs, [&](const Transfer& recv) { return has_overlap(send, recv, element_bytes); });
   };
+  // These calls only add flows: data moves in `finish_flows`.
   for (const Transfer& send : sends) {
-    if (!is_skipped(send)) exchange_.send(send.peer, send.data, send.count * element_bytes, send.is_peer_busy);
+    if (!is_skipped(send)) flows_.send(send.peer, send.data, send.count * element_bytes, send.is_peer_busy);
   }
   for (const Transfer& recv : recvs) {
-    if (!is_skipped(recv)) exchange_.receive(recv.peer, recv.data, recv.count * element_bytes, recv.is_peer_busy);
+    if (!is_skipped(recv)) flows_.receive(recv.peer, recv.data, recv.count * element_bytes, recv.is_peer_busy);
   }
   const bool in_place = std::ranges::any_of(sends, overlaps_receive);
   const auto own_send = std::ranges::find_if(sends, is_self);
   const auto own_recv = std::ranges::find_if(recvs, is_self);
-  // In place, data from this rank to itself is saved before anything is received, and stored after everything was sent.
+  // In place, data from this rank to itself is saved before `finish_flows` receives data, and stored after
+  // `finish_flows` has sent all data.
   std::vector<std::byte> saved_data;
   const bool sends_to_itself = own_send != sends.end() && own_recv != recvs.end();
   const bool moves_own_data = sends_to_itself && own_send->data != own_recv->data;
   if (moves_own_data && in_place) saved_data.assign(own_send->data, own_send->data + own_send->count * element_bytes);
   if (moves_own_data && !in_place) copy_bytes(own_recv->data, own_send->data, own_send->count * element_bytes);
-  finish(in_place);
+  finish_flows(in_place);
   if (!saved_data.empty()) std::ranges::copy(saved_data, own_recv->data);
 }
 
 bool SocketCommunicator::give_up_peers_after(double limit_s) {
   peer_limit_s_ = limit_s;
-  exchange_.give_up_after(ticks_of(limit_s));
+  flows_.give_up_after(ticks_of(limit_s));
   return true;
 }
 
-// Ranks also give up healthy peers: those that wait for a lost or stopped rank. New connections carry no data that was
-// sent before the loss.
+// Connects all living ranks again, for two reasons. A rank may have given up a healthy peer that only waited for a lost
+// rank. And the old connections may still carry data of flows that were given up, which new connections do not.
 ConnectionProblem SocketCommunicator::reconnect(Team& living) {
   mesh_.reconnect(living, kConnectLimits * peer_limit_s_);
-  exchange_.restart();
+  flows_.restart();
   return {};
 }
 
 std::vector<std::pair<int, std::string>> SocketCommunicator::failed_peers() const {
-  return {exchange_.failed_peers().begin(), exchange_.failed_peers().end()};
+  return {flows_.failed_peers().begin(), flows_.failed_peers().end()};
 }
 
 }  // namespace busbw

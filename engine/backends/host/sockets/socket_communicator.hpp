@@ -39,7 +39,7 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   std::vector<std::pair<int, std::string>> failed_peers() const override;
   ConnectionProblem reconnect(Team& living) override;
 
-  void enter(Phase phase) override { exchange_.enter(phase); }
+  void enter(Phase phase) override { flows_.enter(phase); }
 
  private:
   /// Division of an array of `count` elements into one share per rank: `per_rank` elements, but fewer or none for the
@@ -68,14 +68,14 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   void all_gather_doubling(std::byte* all, const RankShares&);
   void all_gather_ring(std::byte* all, const RankShares&);
   /// Waits for all transfers. `in_place`: data to send lies where data is received (SocketExchange::finish_in_place).
-  void finish(bool in_place);
+  void finish_flows(bool in_place);
   void broadcast_tree(std::byte* data, std::size_t bytes, int root);
   void broadcast_chain(std::byte* data, std::size_t bytes, int root);
 
   SocketMesh mesh_;
   std::span<std::byte> send_buffer_;
   std::span<std::byte> recv_buffer_;
-  SocketExchange exchange_;
+  SocketExchange flows_;
   double peer_limit_s_ = 0;  // of give_up_peers_after
   std::vector<std::byte> work_;
   std::size_t slot_bytes_;

@@ -34,8 +34,8 @@ def _cases(summary: FindSummary) -> Iterator[Element]:
         ]
         case = _case(kind, slow, undecided)
         if kind in power_by_kind:
-            is_accused = bool(slow or undecided)
-            sentence = power_sentence(power_by_kind[kind], is_accused=is_accused, unit=summary.unit)
+            has_suspects = bool(slow or undecided)
+            sentence = power_sentence(power_by_kind[kind], has_suspects=has_suspects, unit=summary.unit)
             SubElement(case, "system-out").text = sentence
         elif not slow and not undecided:
             SubElement(case, "skipped", message="not measured")

@@ -1,4 +1,8 @@
-"""Result of a search, as the object of `--json` and as text that begins with the findings."""
+"""Result of a search, as the object of `--json` and as text that begins with the findings.
+
+A part is undecided if the flows do not tell it apart from other parts. Suspected parts are those with a finding and
+those that are undecided. Suspected nodes are those with a suspected part.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
@@ -9,7 +13,7 @@ from msgspec import Struct
 from busbw.cli.find.expectations import cost_sentence, doubts_of_all_flows, typical_rate_gbps
 from busbw.cli.find.removal_commands import removal_lines
 from busbw.errors import UNDECIDED, ExitCode
-from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, lost_findings, make_findings
+from busbw.find.findings import Finding, UndecidedParts, answers, lost_findings, make_findings, suspected_parts
 from busbw.find.naming import NamedPart
 from busbw.find.power import POWER_SLOWDOWN, KindPower, search_power
 from busbw.find.search import Search
@@ -25,7 +29,7 @@ _MIN_CHANCE = 0.01
 _MAX_SUSPECTED_SHARE = 0.25
 """Share of suspected nodes above which the output warns: a search expects that few parts are slow."""
 _MIN_SUSPECTED_NODES = 3
-"""Minimum number of suspected nodes for this warning. One slow part between two nodes makes both suspects."""
+"""Minimum number of suspected nodes for this warning. One slow part between two nodes makes both nodes suspected."""
 _NOUNS = {
     "gpu": ("GPU", "GPUs"),
     "nvlink": ("NVLink pair", "NVLink pairs"),
@@ -35,7 +39,7 @@ _NOUNS = {
     "pair": ("pair of nodes", "pairs of nodes"),
     "rail": ("rail", "rails"),
     "leaf": ("leaf switch", "leaf switches"),
-    "uplink": ("leaf switch's uplinks", "leaf switches' uplinks"),
+    "uplink": ("set of uplinks of a leaf switch", "sets of uplinks, one per leaf switch"),
 }
 """Singular and plural of each kind of part."""
 _NEXT_STEPS = {
@@ -60,22 +64,25 @@ class FindSummary(Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     undecided: list[UndecidedParts]
     healthy: bool
-    """True if nothing slow was found, which says nothing about parts that no flow or run crosses."""
+    """True if no part is suspected, and no question is open.
+
+    That says nothing about parts that no flow or run crosses. If `complete` is false, it says nothing about the rounds
+    that were not measured: the answer is then UNDECIDED."""
     power: list[KindPower]
     rounds: int | None
     """Number of measured rounds. None if nothing was measured."""
     measured_s: float | None
     unsuspected_nodes: list[str]
-    """Names of the nodes without a finding, and without a part that could not be told apart."""
+    """Names of the nodes without a suspected part."""
     complete: bool
     """False if the search ended early. Then the result is from the rounds before the end."""
     unit: ClassVar[str] = "flow"
     """Observation that crosses the parts: flow or run."""
 
     @property
-    def accused(self) -> list[NamedPart]:
-        """Parts of all findings, and all parts that could not be told apart."""
-        return accused_parts(self.findings, self.undecided)
+    def suspected(self) -> list[NamedPart]:
+        """Parts of all findings, and all undecided parts."""
+        return suspected_parts(self.findings, self.undecided)
 
 
 class SearchSummary(FindSummary, frozen=True, kw_only=True):
@@ -119,8 +126,8 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
 def unsuspected_nodes(
     names: Iterable[str], findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]
 ) -> list[str]:
-    """Returns the names of the nodes without a finding, and without a part that could not be told apart."""
-    suspected = {name for part in accused_parts(findings, undecided) for name in (part.node, *(part.nodes or ()))}
+    """Returns the names of the nodes without a suspected part."""
+    suspected = {name for part in suspected_parts(findings, undecided) for name in (part.node, *(part.nodes or ()))}
     return [name for name in names if name not in suspected]
 
 
@@ -144,13 +151,13 @@ def summary_lines(summary: SearchSummary, search: Search, system: System | None)
         yield f"The search ended early. This is the result of its first {count_text(summary.rounds, 'round')}."
     yield from answer_lines(summary, lambda finding: cost_sentence(finding, search.measurer.cluster, system))
     if summary.healthy:
-        yield _healthy_sentence(summary)
+        yield _sentence_without_suspects(summary)
     node_count = len(search.measurer.cluster.nodes)
     suspected_count = node_count - len(summary.unsuspected_nodes)
     if suspected_count > _MAX_SUSPECTED_SHARE * node_count and suspected_count >= _MIN_SUSPECTED_NODES:
         yield (
-            "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
-            "compare the rates below with the rated ones."
+            "Warning: many nodes have slow or undecided parts. A search compares parts with their peers and expects "
+            "that most are healthy; compare the rates below with the rated ones."
         )
     if len(summary.gpu_types) > 1:
         types = ", ".join(f"{count:,} {name or 'of unknown type'}" for name, count in summary.gpu_types.items())
@@ -164,32 +171,33 @@ def summary_lines(summary: SearchSummary, search: Search, system: System | None)
     )
 
 
-def _healthy_sentence(summary: FindSummary) -> str:
+def _sentence_without_suspects(summary: FindSummary) -> str:
+    """Returns the answer if no part is suspected and no question is open (`FindSummary.healthy`)."""
     if not summary.complete:
         return "UNDECIDED: no slow part so far; search again for the rest."
     is_compared_with_peers = any(power.found >= _MIN_CHANCE for power in summary.power)
     if is_compared_with_peers:
         return "HEALTHY: no part is slower than its peers."
+    # `doubts_of_all_flows` has compared the typical flows with the expected rate. Without that comparison, or after a
+    # negative one, a question would be open.
     return "HEALTHY: typical flows reach the expected rate."
 
 
 def answer_text(summary: FindSummary) -> str:
     """Returns the answer without evidence and next steps, one sentence per finding."""
-    return " ".join(answers(summary.findings, summary.undecided) or [_healthy_sentence(summary)])
+    return " ".join(answers(summary.findings, summary.undecided) or [_sentence_without_suspects(summary)])
 
 
 def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Iterator[str]:
-    """Yields the findings and the parts that could not be told apart, with the next steps.
+    """Yields the findings and the undecided parts, with the next steps.
 
     Args:
         summary: The result.
         cost_of: Returns a sentence on the cost of a finding. Empty if the cost is unknown.
     """
-    for finding, answer in zip(summary.findings, answers(summary.findings, []), strict=True):
-        # `says` is "ANSWER; EVIDENCE".
-        _, _, evidence = finding.says.partition("; ")
-        yield answer
-        yield f"{_INDENT}{evidence[0].upper()}{evidence[1:]}."
+    for finding in summary.findings:
+        yield finding.answer
+        yield f"{_INDENT}{finding.evidence[0].upper()}{finding.evidence[1:]}."
         if finding.same_as:
             yield f"{_INDENT}No flow tells it apart from {' and '.join(part.text for part in finding.same_as)}."
         if finding.cause:
@@ -199,7 +207,7 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
         yield f"{_INDENT}Next: {_LOST_NEXT_STEP if finding.lost else _NEXT_STEPS[finding.kind]}."
     yield from answers([], summary.undecided)
     yield from removal_lines(summary.findings)
-    if summary.accused:
+    if summary.suspected:
         yield "busbw doctor looks for the cause on a node, and busbw doctor LAUNCHER on all nodes of a job."
 
 
@@ -207,26 +215,26 @@ def power_lines(summary: FindSummary) -> Iterator[str]:
     """Yields the chance to find a slow part, for each kind of part."""
     yield "Searched:"
     for power in summary.power:
-        is_accused = any(part.kind == power.kind for part in summary.accused)
-        yield f"{_INDENT}{power_sentence(power, is_accused=is_accused, unit=summary.unit)}"
+        has_suspects = any(part.kind == power.kind for part in summary.suspected)
+        yield f"{_INDENT}{power_sentence(power, has_suspects=has_suspects, unit=summary.unit)}"
 
 
-def power_sentence(power: KindPower, *, is_accused: bool, unit: str) -> str:
+def power_sentence(power: KindPower, *, has_suspects: bool, unit: str) -> str:
     """Returns a sentence on the chance to find a slow part of a kind.
 
     Args:
         power: Chance to find a slow part of the kind.
-        is_accused: True if a part of the kind is slow or undecided.
+        has_suspects: True if a part of the kind is suspected.
         unit: Name of an observation: flow or run.
     """
     parts = count_text(power.all_parts, *_NOUNS[power.kind])
     if power.parts < power.all_parts:
         parts = f"{power.parts:,} of {parts}"
     slowdown = f"{100 * (POWER_SLOWDOWN - 1):.0f} %"
-    observations = f"({count_text(power.median_flows, unit)} each)"
+    observations = f"(typically {count_text(power.median_flows, unit)} per part)"
     if power.found < _MIN_CHANCE:
         return f"{parts}: not compared; a part that is slower by {slowdown} would hardly be found {observations}."
-    exception = "apart from the above, " if is_accused else ""
+    exception = "apart from the above, " if has_suspects else ""
     # Rounded down, because no search is certain to find a slow part.
     chance = f"{min(np.floor(power.found * 100), 99):.0f} %"
     return (

@@ -1,7 +1,7 @@
-"""`busbw launch`: one job on many machines through their launcher.
+"""`busbw launch`: one job of many processes through a launcher, on several machines or on this one.
 
-Each launcher has one module with its options. The module renders a launch plan by `busbw.launchers.<name>` and passes
-it to `execute.execute_plan`, which prints or submits it and handles output, record and exit code.
+Each launcher has one module with its options. The module renders a launch plan by `busbw.launchers.<name>` and calls
+`execute.execute_plan`, which prints or submits the plan and handles output, record and exit code.
 """
 
 import click
@@ -14,14 +14,14 @@ OTHER_COMMANDS = {
     "attach": "Follows a submitted Slurm batch job again.",
     "machine-types": "Lists the machine types for --machine-type; shows one.",
 }
-"""Commands that start no job, and their lines in the help."""
+"""Line in the help of each command that starts no job."""
 
 
 @click.group(
     cls=LazyGroup,
     package=__name__,
     sections={"Launchers": LAUNCHERS, "Other commands": OTHER_COMMANDS},
-    renamed={"systems": "machine-types"},
+    new_names_by_old={"systems": "machine-types"},
     subcommand_metavar="LAUNCHER [OPTIONS] -- COLLECTIVE [ENGINE OPTIONS]...",
     epilog=f"busbw launch LAUNCHER --help lists the options of a launcher.\n\n{EXIT_CODES_TEXT}",
 )

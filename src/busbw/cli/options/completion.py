@@ -1,6 +1,7 @@
 """Shell completion of values that click cannot list: names of the catalogs, files, collectives.
 
-Each function is a `shell_complete` of an option or an argument. Imports of catalogs are slow, so they are deferred.
+A completer is the `shell_complete` of an option or an argument. Catalogs that are slow to import are imported only
+for a completion.
 """
 
 from collections.abc import Callable, Iterable
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem
 
-from busbw.collectives import COLLECTIVES, collectives
+from busbw.collectives import collectives
 
 Completion = list[CompletionItem]
 """Proposed values."""
@@ -35,10 +36,10 @@ def complete_names(names: Callable[[], Iterable[str]], *, or_files: bool = False
 
 
 def complete_collective(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completion:
-    """Proposes the collectives, with what each does."""
+    """Proposes the collectives, each with its description."""
     return [
-        CompletionItem(name, help=collectives()[name].description)
-        for name in COLLECTIVES
+        CompletionItem(name, help=collective.description)
+        for name, collective in collectives().items()
         if name.startswith(incomplete)
     ]
 
@@ -51,12 +52,12 @@ def complete_dtype(_context: click.Context, _parameter: click.Parameter, incompl
 
 
 def matching_items(names: Iterable[str], incomplete: str) -> Completion:
-    """Returns an item for each name with this beginning."""
+    """Returns an item for each name that begins with `incomplete`."""
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def reference_names() -> tuple[str, ...]:
-    """Values of `--reference` that are not files."""
+    """Returns the values of `--reference` that are not files."""
     from busbw.reference import references
 
     return ("auto", *references())

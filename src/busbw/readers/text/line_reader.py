@@ -15,7 +15,7 @@ from busbw.readers.other_tables.published_tables import (
 )
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.text.clean_line_reader import CleanLine, CleanLineReader
-from busbw.readers.text.plain_remarks import has_plain_form
+from busbw.readers.text.plain_remarks import is_plain_remark
 from busbw.readers.text.row_forms import begin_like_row
 from busbw.readers.wrappers import cleaning
 from busbw.readers.wrappers.anchors import find_anchor, may_have_anchor
@@ -71,7 +71,7 @@ class LineReader:
         is_row_incomplete = self._clean_lines.assembler.is_waiting
         if is_other_table_open or is_row_incomplete or self._unwrapper.has_text_after_lines:
             return False
-        return has_plain_form(text)
+        return is_plain_remark(text)
 
     def finish(self) -> Iterator[Event]:
         """Yields the rest of all open tables."""

@@ -1,4 +1,7 @@
-"""Recognizes header and footer lines that need no cleaning, which are most lines of a log with many short tables."""
+"""Recognizes plain remarks: lines that begin with '#', need no cleaning, contain no row, and name no columns.
+
+Most lines of a log with many short tables are plain remarks of headers and footers.
+"""
 
 from functools import lru_cache
 
@@ -7,22 +10,28 @@ from busbw.readers.tables.quantities import DTYPES
 
 _TYPES = frozenset(DTYPES)
 _CLEANING_MARKS = ("CCL ", "<", "&", "\\n", "[repeated ", "\x1b")
-"""Texts of which an ASCII line that unwrapping.py or cleaning.py changes contains at least one, except for prefixes."""
+"""Signs that an ASCII line needs cleaning.
+
+If unwrapping.py or cleaning.py would change more than the prefix of the line, the line contains one of these texts."""
 
 
-def has_plain_form(text: str) -> bool:
-    """True if a line that begins with '#' needs no cleaning, contains no row, and names no columns."""
-    is_short = len(text) <= MAX_REMARK_LENGTH  # long lines would take too much memory
-    return _recall_plain_form(text) if is_short else _find_plain_form(text)
+def is_plain_remark(text: str) -> bool:
+    """True if a line that begins with '#' is a plain remark."""
+    if len(text) > MAX_REMARK_LENGTH:  # the cache would need much memory for long lines
+        return _check(text)
+    return _check_with_cache(text)
 
 
 @lru_cache(maxsize=1024)  # a long log repeats most lines of its headers
-def _recall_plain_form(text: str) -> bool:
-    return _find_plain_form(text)
+def _check_with_cache(text: str) -> bool:
+    return _check(text)
 
 
-def _find_plain_form(text: str) -> bool:
+def _check(text: str) -> bool:
+    needs_cleaning = not text.isascii() or any(mark in text for mark in _CLEANING_MARKS)
     words = text.split()
-    has_clean_form = text.isascii() and not any(map(text.__contains__, _CLEANING_MARKS))
-    may_be_row = words[0][1:2].isdigit() or not _TYPES.isdisjoint(words)
-    return has_clean_form and not may_be_row and "algbw" not in text
+    # BuildKit writes a number after '#' before each line, also before rows: "#12 0.531 ROW".
+    has_number_prefix = words[0][1:2].isdigit()
+    may_be_row = has_number_prefix or not _TYPES.isdisjoint(words)
+    names_columns = "algbw" in text
+    return not (needs_cleaning or may_be_row or names_columns)

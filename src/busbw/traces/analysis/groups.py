@@ -22,17 +22,19 @@ def group_communicators(trace: Trace) -> tuple[CommunicatorGroup, ...]:
     rank, or without ranks, is a group of its own.
     """
     groups: dict[Hashable, list[int]] = {}
-    counts_by_members: Counter[tuple[int | None, ...]] = Counter()
+    occurrences: Counter[tuple[int | None, ...]] = Counter()
     for index, communicator in enumerate(trace.communicators):
         members = communicator.members
         first = members[0] if members else None
         if first is None or None in members:
             groups[index] = [index]
             continue
-        counts_by_members[members] += 1  # separates communicators with identical ranks
+        occurrences[members] += 1
         distances = tuple(member - first for member in members if member is not None)
         name = re.sub(r"\d+", "", communicator.name)
-        groups.setdefault((name, distances, counts_by_members[members]), []).append(index)
+        # The second communicator with the same ranks has occurrence 2, so it is not in the group of the first one.
+        key = (name, distances, occurrences[members])
+        groups.setdefault(key, []).append(index)
     return tuple(_make_group(trace, indices) for indices in groups.values())
 
 
@@ -50,12 +52,12 @@ def _make_group(trace: Trace, indices: list[int]) -> CommunicatorGroup:
 
 
 def members_text(communicator: Communicator) -> str:
-    """Returns the known ranks of a communicator: "0-7", "0, 8, 16"."""
+    """Returns the known ranks of a communicator as text: "0-7", "0, 8, 16"."""
     return ranks_text(member for member in communicator.members if member is not None)
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """Returns ranks as text, with ranges of consecutive ranks."""
+    """Returns ranks as text. Consecutive ranks are a range."""
     ranges: list[list[int]] = []
     for rank in sorted(ranks):
         if ranges and rank == ranges[-1][-1] + 1:

@@ -1,4 +1,4 @@
-#include "measure/sampling/placement_sampling.hpp"
+#include "measure/sampling/series_sampling.hpp"
 
 #include <doctest/doctest.h>
 
@@ -24,8 +24,8 @@ struct SamplingScene {
         buffers(device, collective->shape(16, 4, 1), Dtype::float32, kMaxSampledBytes, 0),
         reports(1) {
     stopped_by =
-        sample_placement(*world, device, {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::in_place, 1},
-                         settings, reports);
+        sample_case(*world, device, {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::in_place, 1},
+                    settings, reports);
   }
   const Samples& samples() const { return reports[0].samples; }
 
@@ -52,7 +52,7 @@ constexpr double kHourS = 3600;  // longer than any delay on a busy machine
 
 }  // namespace
 
-TEST_CASE("sample_placement: short operations are timed without timestamps, sampled with them, then gated") {
+TEST_CASE("sample_case: short operations are timed without timestamps, sampled with them, then gated") {
   const SamplingScene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(8));
   CHECK(scene.stopped_by == StopReason::iterations);
   CHECK(scene.samples().total.operations == 8);
@@ -65,7 +65,7 @@ TEST_CASE("sample_placement: short operations are timed without timestamps, samp
 // Counts the operations immediately before those that are timed without timestamps.
 constexpr int kLineUp = 1;
 
-TEST_CASE("sample_placement: if the warm-up shows short operations, the time is measured first") {
+TEST_CASE("sample_case: if the warm-up shows short operations, the time is measured first") {
   // On a busy machine a warm-up may seem long.
   bool is_first = false;
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
@@ -77,7 +77,7 @@ TEST_CASE("sample_placement: if the warm-up shows short operations, the time is 
   CHECK(is_first);
 }
 
-TEST_CASE("sample_placement: operations are measured once if timestamps are not visible") {
+TEST_CASE("sample_case: operations are measured once if timestamps are not visible") {
   MadeUpDevice device{.operation_s = kLongS, .late_s = 0.5};
   device.host_wait_s = kLongS;  // duration of the warm-up by the host clock
   const SamplingScene scene(device, settings_of(8));
@@ -88,7 +88,7 @@ TEST_CASE("sample_placement: operations are measured once if timestamps are not 
   CHECK(scene.samples().device_s / 7 == doctest::Approx(kLongS));
 }
 
-TEST_CASE("sample_placement: if events are visible, the time is measured without them and nothing is gated") {
+TEST_CASE("sample_case: if events are visible, the time is measured without them and nothing is gated") {
   // On a busy machine a warm-up may seem longer, and the first batch then has timestamps.
   bool is_first = false;
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
@@ -109,7 +109,7 @@ TEST_CASE("sample_placement: if events are visible, the time is measured without
   CHECK(is_first);
 }
 
-TEST_CASE("sample_placement: starts again after a warm-up that was slow for other reasons") {
+TEST_CASE("sample_case: starts again after a warm-up that was slow for other reasons") {
   struct Expected {
     double operation_s;
     int runs_again;
@@ -127,7 +127,7 @@ TEST_CASE("sample_placement: starts again after a warm-up that was slow for othe
   }
 }
 
-TEST_CASE("sample_placement: graphs of long iterations are timed without timestamps") {
+TEST_CASE("sample_case: graphs of long iterations are timed without timestamps") {
   for (const auto& [operation_s, recordings] : {std::pair{kMiddleS, 2}, {kLongS, 1}}) {
     CAPTURE(operation_s);
     MadeUpDevice device{.operation_s = operation_s};
@@ -143,7 +143,7 @@ TEST_CASE("sample_placement: graphs of long iterations are timed without timesta
   }
 }
 
-TEST_CASE("sample_placement: -G") {
+TEST_CASE("sample_case: -G") {
   const SamplingScene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(4, 3));
   CHECK(scene.device.count("begin") == 2);  // with timestamps and without
   CHECK(scene.device.count("close") == 3 + 1);  // each timestamped launch, and the device time
@@ -154,7 +154,7 @@ TEST_CASE("sample_placement: -G") {
   CHECK(scene.samples().device_operations == 4);
 }
 
-TEST_CASE("sample_placement: the device's clocks are queried after the warm-up, and once more") {
+TEST_CASE("sample_case: the device's clocks are queried after the warm-up, and once more") {
   const SamplingScene scene({.operation_s = kShortS, .condition = DeviceClockState{1e9, {}, {}}}, settings_of(4));
   CHECK(scene.device.count("ask") == 2);
   const auto asked = std::ranges::find(scene.device.log, "ask");
@@ -164,7 +164,7 @@ TEST_CASE("sample_placement: the device's clocks are queried after the warm-up, 
   CHECK(scene.samples().clock_after);
 }
 
-TEST_CASE("sample_placement: a stopping rule samples and times in whole batches") {
+TEST_CASE("sample_case: a stopping rule samples and times in whole batches") {
   RunSettings settings = settings_of(10);
   settings.target_ci = 0.5;
   const SamplingScene scene({.operation_s = kShortS}, settings);

@@ -1,6 +1,6 @@
 // Runs batches of each series in turn on all ranks. After each batch, rank 0 gathers the samples and decides for all
 // ranks whether the series needs more.
-#include "measure/sampling/placement_sampling.hpp"
+#include "measure/sampling/series_sampling.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -103,7 +103,7 @@ class StopDecision {
   std::size_t next_check_count_ = 0;
 };
 
-/// Samples one series of a placement. All ranks make the same calls in the same order.
+/// Samples one series. All ranks make the same calls in the same order.
 class SeriesSampler {
  public:
   SeriesSampler(Team& world, Communicator& communicator, const Series& series, const RunSettings& settings)
@@ -192,8 +192,8 @@ StopReason sample_series(Team& world, Communicator& communicator, std::span<cons
   return *samplers.front().stop_reason();
 }
 
-StopReason sample_placement(Team& world, Communicator& communicator, const SampledCase& sampled_case,
-                            const RunSettings& settings, std::vector<RankReport>& reports_of_all) {
+StopReason sample_case(Team& world, Communicator& communicator, const SampledCase& sampled_case,
+                       const RunSettings& settings, std::vector<RankReport>& reports_of_all) {
   const Series series{sampled_case, reports_of_all};
   return sample_series(world, communicator, {&series, 1}, settings);
 }
