@@ -24,7 +24,7 @@ _BANDWIDTH = re.compile(r"bandwidth|throughput|[GM]i?B/s|[GM]Bps|[GM]bps|[GM]b/s
 _UNIT = re.compile(
     r"(?<![A-Za-z])(us|µs|μs|usec|ms|msec|ns|s|sec|GB/s|GBps|Gbps|Gb/s|Gbit/s|MB/s|MBps|GiB/s)(?![A-Za-z])"
 )
-_IN_PLACE = re.compile(r"(?<!of-)(?<!of )\bin[\s-]place", re.IGNORECASE)
+_IN_PLACE = re.compile(r"\bin[\s-]place", re.IGNORECASE)
 _OUT_OF_PLACE = re.compile(r"out[\s-]of[\s-]place", re.IGNORECASE)
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
