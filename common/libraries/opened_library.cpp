@@ -12,8 +12,8 @@
 namespace busbw {
 namespace {
 
-// NCCL reports its versions up to 2.8.4 in the form 2804, and its versions from 2.9.6 on in the form 20906. All other
-// numbers belong to other libraries.
+// NCCL reports its versions up to 2.8.4 in the form 2804, and its versions from 2.9.6 on in the form 20906. Numbers
+// outside these ranges belong to libraries that are not NCCL.
 constexpr int kFirstOldVersion = 2000;
 constexpr int kLastOldVersion = 2999;
 constexpr int kFirstNewVersion = 20900;
@@ -26,7 +26,8 @@ void* OpenedLibrary::find(const char* function, int since) const noexcept {
 }
 
 void OpenedLibrary::read_version(std::string_view setting) {
-  if (const int result = reinterpret_cast<int (*)(int*)>(find("ncclGetVersion"))(&version); result != 0)
+  const auto get_version = reinterpret_cast<int (*)(int*)>(find("ncclGetVersion"));
+  if (const int result = get_version(&version); result != 0)
     throw EnvironmentError(
         fmt::format("{} does not report its version (ncclGetVersion: error {}); name another library with {}", path,
                     result, setting));
@@ -40,14 +41,15 @@ std::string file_containing(const void* address) {
   return is_found ? info.dli_fname : "";
 }
 
-std::vector<std::string> wheel_libraries(const std::filesystem::path& environment) {
-  return packaged_files(environment, kWheelLibrary);
+std::vector<std::string> wheel_libraries(const std::filesystem::path& python_environment) {
+  return packaged_files(python_environment, kWheelLibrary);
 }
 
-std::vector<std::string> packaged_files(const std::filesystem::path& environment, const std::filesystem::path& file) {
+std::vector<std::string> packaged_files(const std::filesystem::path& python_environment,
+                                        const std::filesystem::path& file) {
   std::vector<std::filesystem::path> python_folders;
   std::error_code error;
-  for (const auto& folder : std::filesystem::directory_iterator(environment / "lib", error))
+  for (const auto& folder : std::filesystem::directory_iterator(python_environment / "lib", error))
     if (folder.path().filename().string().starts_with("python3")) python_folders.push_back(folder.path());
   std::ranges::sort(python_folders);
   std::vector<std::string> files;

@@ -20,8 +20,8 @@ struct OpenedLibrary {
   /// function. Older versions also return null, because a library that is loaded in front of them may export the name
   /// nevertheless.
   void* find(const char* function, int since = 0) const noexcept;
-  /// Sets `version`. Throws EnvironmentError if the library does not report it. `setting`: name of the option or
-  /// variable that selects the library, for the message.
+  /// Sets `version`. The library must have ncclGetVersion. Throws EnvironmentError if this function fails. `setting`:
+  /// name of the option or variable that selects the library, for the message.
   void read_version(std::string_view setting);
   /// Name for messages: "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
   std::string name_text() const;
@@ -31,10 +31,12 @@ struct OpenedLibrary {
 std::string file_containing(const void* address);
 
 /// Returns the libraries of wheels in a Python environment, sorted.
-std::vector<std::string> wheel_libraries(const std::filesystem::path& environment);
+std::vector<std::string> wheel_libraries(const std::filesystem::path& python_environment);
 
-/// Returns a file of a package in all Python versions of an environment, sorted. `file`: path in the packages' folder.
-std::vector<std::string> packaged_files(const std::filesystem::path& environment, const std::filesystem::path& file);
+/// Returns a package's file for each Python version of a Python environment, sorted. `file`: path in the packages'
+/// folder.
+std::vector<std::string> packaged_files(const std::filesystem::path& python_environment,
+                                        const std::filesystem::path& file);
 
 /// True if the number is a version of NCCL. Other libraries with its interface may have other numbers, which say
 /// nothing about their functions.

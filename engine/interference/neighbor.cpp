@@ -32,13 +32,13 @@ class Neighbor::SlicedCommunicator final : public ObservingCommunicator {
   std::size_t offset_;
 };
 
-Neighbor::Neighbor(const NeighborLoad& load, Backend& backend, Team& world, int color, Communicator& measured,
-                   std::size_t offset, std::function<void()> on_failure)
+Neighbor::Neighbor(const NeighborLoad& load, Backend& backend, Team& world, int color,
+                   Communicator& measured_communicator, std::size_t offset, std::function<void()> on_failure)
     : load_(load),
       world_(world),
       on_failure_(std::move(on_failure)),
       team_(world.split(load.is_local ? world.rank() : color)),  // local: a team of one rank
-      communicator_(backend.connect_further(world, *team_, measured, /*layer=*/1)),
+      communicator_(backend.connect_further(world, *team_, measured_communicator, /*layer=*/1)),
       slice_(std::make_unique<SlicedCommunicator>(*communicator_, offset)),
       shape_(load.collective->shape(load.bytes / size_bytes(load.dtype), size_bytes(load.dtype), team_->size())),
       values_(load.dtype, load.redop, team_->size()),
@@ -157,7 +157,7 @@ void Neighbor::end_round() {
   const double round_s = monotonic_s() - round_start_s_;
   ended_rounds_s_ += round_s;
   ++rounds_.ended;
-  const bool ends_before_measured_time = rounds_.ended == 1;
+  const bool ends_before_measured_time = rounds_.ended == 1;  // `start` waits for the second round
   const bool begins_after_measured_time = rounds_.last_measured && rounds_.ended > *rounds_.last_measured;
   if (ends_before_measured_time || begins_after_measured_time) return;
   activity_.measured_operations += static_cast<std::uint64_t>(operations_per_round_);

@@ -36,15 +36,15 @@ struct NeighborActivity {
 
 /// The neighbor of one rank. All ranks call its functions in the same order, in the ranks' own threads.
 ///
-/// All ranks run the same number of operations, because an operation ends only if all ranks start it. So `stop` freezes
-/// the ranks' counts of operations, and each rank then continues to the highest count.
+/// All ranks run the same number of operations, because an operation ends only if all ranks start it. So `stop` first
+/// freezes each rank's number of rounds. Then each rank continues to the highest number of all ranks.
 class Neighbor final : public BackgroundActivity {
  public:
-  /// Connects the communicator. `color`: a number that ranks share if they belong to one measured communicator.
-  /// `measured`: communicator with the buffers. The neighbor uses both buffers from `offset` on. If the neighbor's
-  /// thread fails, it calls `on_failure` while it handles the exception. `load`, `backend`, `world` and `measured` must
-  /// outlive this.
-  Neighbor(const NeighborLoad& load, Backend& backend, Team& world, int color, Communicator& measured,
+  /// Connects a communicator of the neighbor, which uses the send buffer and the receive buffer of
+  /// `measured_communicator` from `offset` on. `color`: a number that ranks share if they belong to one measured
+  /// communicator. If the neighbor's thread fails, it calls `on_failure` while it handles the exception, so that
+  /// std::current_exception() is the error. `load`, `backend`, `world` and `measured_communicator` must outlive this.
+  Neighbor(const NeighborLoad& load, Backend& backend, Team& world, int color, Communicator& measured_communicator,
            std::size_t offset, std::function<void()> on_failure);
   /// Waits for the end of the thread. Operations that wait for other ranks end only if the job is aborted.
   ~Neighbor() override;
@@ -53,6 +53,8 @@ class Neighbor final : public BackgroundActivity {
   void prepare(std::uint64_t seed);
   /// Returns when one round of operations has finished and the next one has begun. Throws the error of the neighbor.
   void start() override;
+  /// Ends the measured time. Returns when all ranks have run the same number of operations and the thread has ended.
+  /// Throws the error of the neighbor.
   void stop() override;
   /// Adds wrong elements of the last operation since `prepare`. Call it only after `stop`.
   void verify(RankCheckResult& check_result);
@@ -62,13 +64,14 @@ class Neighbor final : public BackgroundActivity {
  private:
   class SlicedCommunicator;
 
-  /// Rounds since `start`. A round has the operations between two waits for the device.
+  /// Rounds since `start`, numbered from 1. A round has the operations between two waits for the device. The measured
+  /// rounds are all from the second one, which has begun when `start` returns, to the last one before the freeze.
   struct Rounds {
     std::uint64_t begun = 0;
     std::uint64_t ended = 0;
     bool has_failed = false;
     bool is_frozen = false;                      // no round begins until `limit` is known
-    std::optional<std::uint64_t> last_measured;  // last round that began before the freeze
+    std::optional<std::uint64_t> last_measured;  // number of the last measured round; known after the freeze
     std::optional<std::uint64_t> limit;          // number of rounds that all ranks run
   };
 
@@ -79,8 +82,8 @@ class Neighbor final : public BackgroundActivity {
   /// Counts the round that begins now. Returns false if the limit is reached.
   bool begin_round();
   void end_round();
-  /// Seconds with an unfinished operation until `now_s`. Only differences are meaningful. Call it with the mutex
-  /// locked.
+  /// Seconds with an unfinished operation in all rounds of this object until `now_s`, measured or not. Subtract the
+  /// result at an earlier time for the seconds between both times. Call it with the mutex locked.
   double active_until(double now_s) const;
 
   const NeighborLoad& load_;
@@ -101,7 +104,7 @@ class Neighbor final : public BackgroundActivity {
   // Guarded by `mutex_` while the thread runs.
   Rounds rounds_;
   double round_start_s_ = 0;
-  double ended_rounds_s_ = 0;  // total duration of all ended rounds
+  double ended_rounds_s_ = 0;  // total duration of all rounds that have ended, also before the last `start`
   NeighborActivity activity_;
 
   double measured_start_s_ = 0;

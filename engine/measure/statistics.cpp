@@ -35,12 +35,13 @@ std::optional<std::pair<std::size_t, std::size_t>> median_ci95_positions(std::si
     const auto low = static_cast<std::size_t>(std::floor((n - kNormalQuantile * std::sqrt(n)) / 2));
     return std::pair{low, samples + 1 - low};
   }
-  // Finds the largest position with P(X < position) <= 2.5 %. Each P(X = k) follows from that of k - 1. The formula
-  // with std::lgamma is no alternative: ranks are threads, and that function writes a global variable.
+  // Finds the largest position with P(X < position) <= 2.5 %.
   std::size_t position = 0;
   double log_probability = -n * std::log(2.0);             // of X = position
-  double probability_up_to = std::exp(log_probability);  // of X <= position
+  double probability_up_to = std::exp(log_probability);  // of X <= position, so of X < position + 1
   while (probability_up_to <= kTailProbability) {
+    // P(X = position + 1) follows from P(X = position). A formula with std::lgamma is no alternative: ranks are
+    // threads, and std::lgamma writes a global variable.
     log_probability += std::log(static_cast<double>(samples - position) / static_cast<double>(position + 1));
     ++position;
     probability_up_to += std::exp(log_probability);

@@ -9,13 +9,20 @@
 
 namespace busbw::fastpath {
 
-/// A lane: one sequence of operations of a rank, with the slots at all ranks and the last tag. Its operations run one
-/// after another. fastpath/schedule/schedule.hpp defines cell, step, slot, region and tag.
+/// A lane: one sequence of operations of a rank, with the slots and tags that only these operations use. The operations
+/// run one after another, as a sequence of steps. schedule/schedule.hpp explains these terms in detail:
+///
+/// - Cell: 16 bytes of data. In a step, a rank sends several cells to each peer.
+/// - Tag: number of a step of the lane. Tags continue from one operation to the next.
+/// - Slot: place in a rank's scratch memory for one cell from one peer.
+/// - Region: set of slots. An operation of two phases uses one region for each phase.
 struct Lane {
-  char* slots_of[kMaxRanks] = {};          ///< the lane's slots at each rank, as addresses for this rank's GPU
-  std::uint64_t* tags = nullptr;           ///< last tag used, stored once for each of kMaxBlocks blocks
-  /// Number of slots for each peer, region and parity of the tag. A step sends at most this number of cells to a peer.
-  /// The same on every rank.
+  char* slots_of[kMaxRanks] = {};  ///< the lane's slots at each rank, as addresses for this rank's GPU
+  /// Tag of the last step of the last operation that has run, in a copy for each of kMaxBlocks blocks. The blocks of an
+  /// operation update the copies one by one, so the copies differ while the operation ends.
+  std::uint64_t* tags = nullptr;
+  /// Maximum number of cells that a rank sends to a peer in a step. The lane has this number of slots for each peer,
+  /// for even and for odd tags, in each region. The same on every rank.
   int cells = 0;
   bool starts_early = false;  ///< the GPU can start a kernel before the previous one has ended
   const std::uint32_t* aborted = nullptr;  ///< flag in host memory: not 0 if the communicator is aborted
@@ -27,15 +34,15 @@ constexpr std::size_t lane_bytes(int ranks, int cells) {
 }
 
 /// Loads the kernels for this number of ranks onto the current device. Otherwise CUDA loads a kernel at its first
-/// launch, which can wait until the GPU is idle. That is a deadlock if the GPU waits for a peer's kernel that this
-/// thread would launch next.
+/// launch, and this launch can wait until the GPU is idle. The GPU may be busy with a kernel that waits for a peer's
+/// kernel. If this thread launches the peer's kernel next, it never gets to this launch: a deadlock.
 void preload_kernels(int ranks);
 
 /// Queues an operation on a stream of the current device.
 cudaError_t launch(const Operation& operation, const Lane& lane, cudaStream_t stream);
 
-/// Queues a kernel that ends when all of `lane.tags` have reached `tag`, so that a stream waits for operations on other
-/// streams.
+/// Queues a kernel that ends when all copies in `lane.tags` have reached `tag`, or when the communicator is aborted.
+/// The stream then waits for operations on other streams.
 cudaError_t launch_wait(const Lane& lane, std::uint64_t tag, cudaStream_t stream);
 
 }  // namespace busbw::fastpath

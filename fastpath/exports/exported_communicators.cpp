@@ -1,5 +1,5 @@
-// NCCL's functions that create and destroy communicators, and its group functions. Each function calls NCCL. It also
-// sets up or removes the fast path of a communicator, or opens or ends a call group.
+// NCCL's functions for the life of communicators, and its group functions. Each function calls NCCL, and does the same
+// for the fast path of the communicator or for the call group.
 #include <nccl.h>
 
 #include <exception>
@@ -27,15 +27,22 @@ bool is_blocking(const ncclConfig_t* config) {
   return config == nullptr || config->blocking != 0;
 }
 
-/// Sets up the fast paths after an NCCL call that created communicators. In a group, defers that to the end of the
-/// group. `result` is NCCL's result. Returns the result for the program.
+/// True if an existing communicator is blocking: finish_creation() adds only blocking communicators to the registry. A
+/// communicator that is made from a non-blocking one is not ready when the call returns.
+bool is_registered_as_blocking(ncclComm_t communicator) {
+  return CommunicatorRegistry::instance().was_added(communicator);
+}
+
+/// Sets up the fast paths after an NCCL call that created communicators. Within a group, the end of the group sets up
+/// the fast paths. `result` is NCCL's result. Returns the result for the program.
 ncclResult_t finish_creation(ncclResult_t result, ncclComm_t* communicators, int count, bool are_blocking,
                              const RealNccl& nccl) noexcept try {
   const bool has_failed = result != ncclSuccess && result != ncclInProgress;
   if (settings().all_off() || has_failed) return result;
   if (!are_blocking || result == ncclInProgress) {
     log().log_message("a communicator is delegated to NCCL, because it is non-blocking (config.blocking = 0)");
-    // A communicator that was destroyed without calling this library may have had the same handle.
+    // Removes old entries: a communicator that was destroyed without calling this library may have had the same handle.
+    // Within a group, NCCL has not set the handles yet.
     if (!CallGroup::is_open())
       for (int i = 0; i < count; ++i) CommunicatorRegistry::instance().remove(communicators[i]);
     return result;
@@ -58,7 +65,8 @@ void abort_fast_path(ncclComm_t communicator) {
   if (FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator)) fast->clique->abort();
 }
 
-/// Removes the communicator's fast path and releases its memory, unless it was aborted.
+/// Removes the communicator's fast path, and releases the memory of the fast path. For an aborted communicator, the
+/// registry keeps this memory.
 void remove_fast_path(ncclComm_t communicator) {
   const auto fast = CommunicatorRegistry::instance().remove(communicator);
   if (!fast) return;
@@ -88,7 +96,7 @@ FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
   return group.end(prepared == ncclSuccess ? result : prepared, *nccl);
 }
 
-// NCCL ends the group without running the group's calls.
+// NCCL ends the group without running the calls of the group.
 FASTPATH_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_simulate_end == nullptr) return report_missing_function("ncclGroupSimulateEnd");
@@ -133,11 +141,9 @@ FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, 
                                            ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_split == nullptr) return report_missing_function("ncclCommSplit");
-  // A communicator that is split from a non-blocking one is not ready when the call returns. The registry has only
-  // blocking communicators.
-  const bool was_added = CommunicatorRegistry::instance().was_added(comm);
+  const bool is_parent_blocking = is_registered_as_blocking(comm);
   const ncclResult_t result = nccl->comm_split(comm, color, key, newcomm, config);
-  return finish_creation(result, newcomm, 1, was_added && is_blocking(config), *nccl);
+  return finish_creation(result, newcomm, 1, is_parent_blocking && is_blocking(config), *nccl);
 }
 
 FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
@@ -145,10 +151,10 @@ FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksLi
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_shrink == nullptr) return report_missing_function("ncclCommShrink");
   if ((shrinkFlags & NCCL_SHRINK_ABORT) != 0) abort_fast_path(comm);
-  const bool was_added = CommunicatorRegistry::instance().was_added(comm);
+  const bool is_parent_blocking = is_registered_as_blocking(comm);
   const ncclResult_t result =
       nccl->comm_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
-  return finish_creation(result, newcomm, 1, was_added && is_blocking(config), *nccl);
+  return finish_creation(result, newcomm, 1, is_parent_blocking && is_blocking(config), *nccl);
 }
 
 // The queued operations have run when this function returns, or, within a group, when the group ends.
@@ -185,11 +191,12 @@ FASTPATH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
 FASTPATH_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_revoke == nullptr) return report_missing_function("ncclCommRevoke");
-  // Abort before NCCL waits for its own kernels, which may be queued behind ours. Other flags may be invalid, so wait
-  // for NCCL's result then.
-  if (revokeFlags == 0) abort_fast_path(comm);
+  // Abort before NCCL waits for its own kernels, which may be queued behind the kernels of the fast path. With flags
+  // other than 0, NCCL may refuse the call, so abort only after its success.
+  const bool must_succeed_first = revokeFlags != 0;
+  if (!must_succeed_first) abort_fast_path(comm);
   const ncclResult_t result = nccl->comm_revoke(comm, revokeFlags);
-  if (result == ncclSuccess) abort_fast_path(comm);
+  if (must_succeed_first && result == ncclSuccess) abort_fast_path(comm);
   return result;
 }
 

@@ -11,7 +11,7 @@ struct NcclTeam {
   int stride;
 };
 
-/// Functions of the real library that NCCL's header declares: member of RealNccl, name.
+/// Functions that all supported versions of NCCL's header declare. Each line: member of RealNccl, name of the function.
 #define FASTPATH_REAL_FUNCTIONS(FUNCTION)                     \
   FUNCTION(get_version, ncclGetVersion)                       \
   FUNCTION(comm_init_rank, ncclCommInitRank)                  \
@@ -45,8 +45,8 @@ struct NcclTeam {
   FUNCTION(send, ncclSend)                                    \
   FUNCTION(recv, ncclRecv)
 
-/// Functions of the real library. A function that the library lacks is null. Types are written out for functions that
-/// some supported versions of NCCL's header do not declare.
+/// Functions of the real library. A function that the library lacks is null. The last members have written-out types,
+/// because some supported versions of NCCL's header do not declare these functions.
 struct RealNccl {
 #define FASTPATH_MEMBER(member, name) decltype(&::name) member = nullptr;
   FASTPATH_REAL_FUNCTIONS(FASTPATH_MEMBER)
@@ -56,7 +56,7 @@ struct RealNccl {
   ncclResult_t (*get_peer_device_pointer)(ncclWindow_t window, size_t offset, int peer, void** address) = nullptr;
 };
 
-/// Returns the functions of this process's real library. Null if there is no real library: real_library() has then
+/// Returns the functions of this process's real library. Null if there is no real library: then real_library() has
 /// printed the error to stderr.
 const RealNccl* real_nccl() noexcept;
 

@@ -43,8 +43,9 @@ std::vector<std::string> find_hosts(Environment environment, const LauncherClaim
   // PyTorchJob sets MASTER_ADDR=localhost for process 0, while the other processes connect from other nodes. So process
   // 0 must listen at all addresses.
   const bool is_localhost = hosts == std::vector<std::string>{"localhost"};
-  const bool has_processes_elsewhere =
-      local_size ? local_size != claim.size->value : environment("KUBERNETES_SERVICE_HOST").has_value();
+  const bool is_in_kubernetes = environment("KUBERNETES_SERVICE_HOST").has_value();
+  // Without a known number of local processes, a job in Kubernetes may have one process per pod.
+  const bool has_processes_elsewhere = local_size ? *local_size != claim.size->value : is_in_kubernetes;
   if (is_localhost && has_processes_elsewhere && claim.rank->value == 0) return {"0.0.0.0"};
   return hosts;
 }
@@ -59,8 +60,9 @@ JobAddress find_job_address(Environment environment, const LauncherClaim& claim,
 
   const std::vector<std::string> hosts = find_hosts(environment, claim, local_size);
   const bool is_on_one_node = local_size == claim.size->value;
-  // On one node, process 0 listens at loopback. The port comes from the launcher, or all processes derive it from the
-  // job's identity.
+  // If the job is on one node and has an identity, process 0 listens at loopback. The port comes from the launcher, or
+  // all processes derive it from the identity. A launcher without a name for the job can identify it by its daemon.
+  // For launchers without daemons, the address comes from their variables.
   if (is_on_one_node && !launcher.daemons.empty()) {
     if (identity.empty()) identity = daemon_identity(launcher, ancestors);
     if (!identity.empty()) {

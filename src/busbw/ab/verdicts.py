@@ -51,10 +51,10 @@ class AbVerdicts:
 
 
 def select_quantity(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> TimeQuantity:
-    """Selects the compared time: the device time if every block has it at every point, otherwise the median.
+    """Selects the compared time: the device time if all figures of the blocks have it, otherwise the median.
 
-    The device time is measured over many operations. The time of a single operation includes about 1 us for its CUDA
-    event. This share is the same for A and B, and hides differences between short operations.
+    The median is of single operations, each with about 1 us for its CUDA event. This constant part is the same for A
+    and B, so it hides differences between short operations. The device time is of many operations, so it is better.
     """
     blocks = [block for quadruple in quadruples for block in quadruple.blocks]
     figures = [block[point] for block in blocks for point in points if point in block]
@@ -67,9 +67,10 @@ def log_speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) ->
     rows = []
     for quadruple in quadruples:
         times = [np.array([_time_us(block, point, quantity) for point in points]) for block in quadruple.blocks]
-        log_ratio = stats.quadruple_difference(*times)  # log(time of the middle blocks / time of the outer blocks)
+        # Of the times of the blocks. Times are the inverse of speeds, so this is also log(outer speed / middle speed).
+        log_middle_to_outer = stats.quadruple_difference(*times)
         is_b_in_middle = quadruple.order == "ABBA"
-        rows.append(-log_ratio if is_b_in_middle else log_ratio)
+        rows.append(-log_middle_to_outer if is_b_in_middle else log_middle_to_outer)
     return np.array(rows).reshape(len(quadruples), len(points))
 
 

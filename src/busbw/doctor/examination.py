@@ -22,8 +22,8 @@ class _Outcome(Generic[Subject]):
     def __init__(self, check: Check[Subject], limit_s: float) -> None:
         self.check = check
         self.findings: list[Finding] = []
-        self.missing: str | None = f"the check did not end within {limit_s:.2g} s"
-        """Reason for which the check is undecided. None if the check decided."""
+        self.undecided_text: str | None = f"the check did not end within {limit_s:.2g} s"
+        """Names the thing that the check lacks for a decision, or the reason. None if the check decided."""
         self.not_applicable: str | None = None
         """Reason for which the check does not apply. None if the check applies."""
 
@@ -32,15 +32,17 @@ class _Outcome(Generic[Subject]):
         try:
             for finding in self.check.examine(subject):
                 self.findings.append(finding)
-            self.missing = None
+            self.undecided_text = None
         except NotApplicable as reason:
-            self.not_applicable, self.missing = str(reason), None
+            self.not_applicable = str(reason)
+            self.undecided_text = None
         except Unreadable as error:
-            self.missing = str(error)
+            self.undecided_text = str(error)
         except Exception as error:
             # A machine or a log can have values in any form, and one check must not end the other checks.
-            text = f"{type(error).__name__} {plain(str(error))[:80]}"
-            self.missing = f"values in a form that the check understands: {text.rstrip()}"
+            error_text = f"{type(error).__name__} {plain(str(error))[:80]}"
+            # As the text of Unreadable, this text names the missing thing.
+            self.undecided_text = f"values in a form that the check understands: {error_text.rstrip()}"
 
     def reported_findings(self, system: System | None, nodes: int) -> Iterator[ReportedFinding]:
         """Yields the findings so far with their costs."""
@@ -51,7 +53,7 @@ class _Outcome(Generic[Subject]):
     @property
     def has_passed(self) -> bool:
         """True if the check decided that there is no problem."""
-        return not self.findings and self.missing is None and self.not_applicable is None
+        return not self.findings and self.undecided_text is None and self.not_applicable is None
 
 
 def examine(
@@ -87,6 +89,8 @@ def examine(
         not_applicable=tuple(reasons),
         not_applicable_reasons=reasons,
         could_not_check=tuple(
-            Missing(check=each.check.name, missing=each.missing) for each in outcomes if each.missing is not None
+            Missing(check=outcome.check.name, missing=outcome.undecided_text)
+            for outcome in outcomes
+            if outcome.undecided_text is not None
         ),
     )

@@ -37,7 +37,7 @@ def parse_topology_conf(text: str) -> Iterator[Attachment]:
     return _attachments(parse_switches(text))
 
 
-def default_attachments(topologies: list[SlurmTopology]) -> Iterator[Attachment]:
+def attachments_of_default_topology(topologies: list[SlurmTopology]) -> Iterator[Attachment]:
     """Yields the attachments of the default topology of topology.yaml, or of the first if none is the default."""
     if not topologies:
         return

@@ -13,18 +13,19 @@ from busbw.files import read_user_file
 from busbw.network_topology.infiniband import parse_ibnetdiscover
 from busbw.network_topology.kubernetes import NodeDocument
 from busbw.network_topology.leaves import Attachment
-from busbw.network_topology.slurm import SlurmTopology, default_attachments, parse_topology_conf
+from busbw.network_topology.slurm import SlurmTopology, attachments_of_default_topology, parse_topology_conf
 
 _MAX_BYTES = 1 << 28
 """Maximum length of a file. 1,024 nodes as JSON of Kubernetes have 50 MB."""
 _MAX_YAML_BYTES = 1 << 22
 """Maximum length of YAML, because its parser is slow."""
 _MAX_ATTACHMENTS = 1 << 18
+"""Maximum number of nodes, or of NICs in a file with the leaf switch of each NIC."""
 _REMEDY = "give a file of Slurm, ibnetdiscover or `kubectl get nodes -o json`, or lines NODE LEAF or NODE NIC LEAF"
 
 
 def read_attachments(path: Path) -> list[Attachment]:
-    """Returns the leaf switches in a file of Slurm, ibnetdiscover, Kubernetes, topograph, or with a line per node.
+    """Returns the leaf switches in a file of Slurm, ibnetdiscover, Kubernetes or topograph, or of lines NODE LEAF.
 
     Raises:
         UsageError: The file cannot be read, has another format, or states no leaf switch.
@@ -55,10 +56,12 @@ def _parse(content: bytes) -> Iterable[Attachment]:
 
 
 def _parse_json(text: str) -> Iterator[Attachment]:
+    """Parses nodes of Kubernetes, or topograph's graph."""
     return msgspec.json.decode(text, type=NodeDocument).attachments()
 
 
 def _parse_yaml(text: str) -> Iterator[Attachment]:
+    """Parses nodes of Kubernetes, topograph's graph, or topology.yaml of Slurm."""
     if len(text) > _MAX_YAML_BYTES:
         raise ValueError("YAML above 4 MiB takes long to read, so use JSON")
     # A few lines of aliases can expand to any amount of data, so aliases are refused.
@@ -66,17 +69,22 @@ def _parse_yaml(text: str) -> Iterator[Attachment]:
     if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, Loader=loader)):
         raise ValueError("it has a YAML alias")
     document = msgspec.yaml.decode(text, type=NodeDocument | list[SlurmTopology])
-    return document.attachments() if isinstance(document, NodeDocument) else default_attachments(document)
+    if isinstance(document, NodeDocument):
+        return document.attachments()
+    return attachments_of_default_topology(document)
 
 
 def _parse_lines(text: str) -> Iterator[Attachment]:
+    """Parses lines NODE LEAF or NODE NIC LEAF."""
     for number, line in enumerate(text.splitlines(), start=1):
         fields = line.partition("#")[0].split()
         if not fields:
             continue
         if len(fields) not in (2, 3):
             raise ValueError(f"line {number} has {len(fields)} fields")
-        yield Attachment(fields[0], fields[1] if len(fields) == 3 else None, fields[-1])
+        node, leaf = fields[0], fields[-1]
+        nic = fields[1] if len(fields) == 3 else None
+        yield Attachment(node, nic, leaf)
 
 
 _PARSERS = {

@@ -1,6 +1,6 @@
 """The engine's part of a command line: the collective, then its flags, which are those of nccl-tests.
 
-Only the flags for ranks and sizes, and `-c`, are interpreted here. The engine checks all flags.
+This module only finds flags, and reads the few values on which a default depends. The engine checks all flags.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from busbw.near_misses import near_misses, suggestion
 
 _OPTION_SIMILARITY = 0.85
 """Similarity from which an unknown flag counts as a misspelled option of the command."""
-_MIN_OPTION_LENGTH = len("--ran")
-"""Minimum length of a word that may be a misspelled option."""
+_MIN_OPTION_LENGTH = len("--") + 3
+"""Minimum length of a word that may be a misspelled option. A shorter word is the beginning of too many options."""
 _SHORT_NAMES = {
     "--nthreads": "-t",
     "--ngpus": "-g",
@@ -38,7 +38,11 @@ def parse_collective(words: Sequence[str]) -> str:
 
 
 def parse_program(words: Sequence[str]) -> str:
-    """Returns the collective, or comm_ops. Raises as `parse_collective`."""
+    """Returns the collective, or comm_ops, which must be the first word.
+
+    Raises:
+        UsageError: The first word is missing, or is neither a collective nor comm_ops.
+    """
     return _parse_name(words, PROGRAMS)
 
 
@@ -79,7 +83,8 @@ def reject_near_miss_options(words: Sequence[str], options: Sequence[str]) -> No
 
     Args:
         words: Words that may be flags of the engine.
-        options: Long options of the command. No flag of the engine may be as similar to them as `_OPTION_SIMILARITY`.
+        options: Long options of the command. If the similarity of an option to a flag of the engine reached
+            `_OPTION_SIMILARITY`, this function would refuse the flag. The caller must not pass such an option.
 
     Raises:
         UsageError: A word is similar to an option.

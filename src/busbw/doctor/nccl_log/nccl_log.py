@@ -166,7 +166,7 @@ class NcclLog:
         return max((math.ceil(each.size / max(1, len(each.hosts))) for each in self.communicators), default=None)
 
     @cached_property
-    def uses_nvls(self) -> bool | None:
+    def system_offers_nvls(self) -> bool | None:
         """True if NCCL reduces in the NVLink switch of the named system for this number of ranks.
 
         None if no system is named. An unknown number of ranks counts as enough.

@@ -42,7 +42,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
 
     Raises:
         UsageError: The records are broken or have another major version.
-        SearchRecordError: They are of a search. The message has its answer.
+        SearchRecordError: The records are of a search. The message has the answer of the search.
     """
     if source.beginning.startswith(_SEARCH_BEGINNING.encode()):
         ends = [line for line in stream_search(source.path) if isinstance(line, SearchEndRecord)]
@@ -56,6 +56,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
             yield TableChunk(context.table(chunk), is_last=False)
             chunk = next_chunk
     except records.RecordsError as error:
+        # The message names the path that was read: for standard input, that is a temporary copy.
         raise UsageError(error.problem.replace(source.path, source.name), remedy=error.remedy) from error
     yield TableChunk(context.table(chunk))
     if context.is_cut:
@@ -128,7 +129,7 @@ def _make_rank(rank: records.RankRecord) -> Rank:
 
 
 def _settings(header: records.HeaderRecord) -> dict[str, str]:
-    """Returns all other properties of the run as text, without unset settings."""
+    """Returns the properties of the run that have no field in `Table`, as text, without unset settings."""
     settings = {"backend": header.backend, "run_id": header.run_id}
     if header.busbw_build is not None:
         settings["busbw_build"] = header.busbw_build

@@ -1,7 +1,7 @@
 """Parses the header of a published table: the metric, unit, variant and placement of each column."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from busbw.logs import Placement
@@ -17,15 +17,19 @@ _METRICS = (
     ("algbw", re.compile(r"alg(?:o|orithm)?[\s_-]?(?:bw|bandwidth)", re.IGNORECASE)),
     ("time", re.compile(r"latency|time|duration", re.IGNORECASE)),
 )
+"""Metrics with their patterns. The first metric that fits a header is used: "busbw ratio" is a speed-up."""
 _METRIC_WORDS = re.compile("|".join(pattern.pattern for _, pattern in _METRICS), re.IGNORECASE)
 _BANDWIDTH = re.compile(r"bandwidth|throughput|[GM]i?B/s|[GM]Bps|[GM]bps|[GM]b/s", re.IGNORECASE)
+"""A bandwidth of any kind. Only algbw and busbw are metrics, because other bandwidths cannot be interpreted."""
 _UNIT = re.compile(
     r"(?<![A-Za-z])(us|µs|μs|usec|ms|msec|ns|s|sec|GB/s|GBps|Gbps|Gb/s|Gbit/s|MB/s|MBps|GiB/s)(?![A-Za-z])"
 )
-_IN_PLACE = re.compile(r"(?<!of-)(?<!of )\bin[\s-]place", re.IGNORECASE)
+_IN_PLACE = re.compile(r"\bin[\s-]place", re.IGNORECASE)
 _OUT_OF_PLACE = re.compile(r"out[\s-]of[\s-]place", re.IGNORECASE)
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_HEADER_DTYPES = {word: dtype for word, dtype in DTYPES.items() if word != "int"}
+"""Element types by their names in a header. "int" is left out, because it may abbreviate another word."""
 
 
 class MetricColumn(NamedTuple):
@@ -56,8 +60,9 @@ class Subtable(NamedTuple):
 
 
 def parse_subtables(header_rows: list[list[str]], context: DocumentContext, claims: UserClaims) -> Iterator[Subtable]:
-    """Yields the subtables that the header rows describe. Nothing if the first column has no sizes."""
+    """Yields the subtables that the header rows describe. Yields nothing if the first column has no sizes."""
     width = max(map(len, header_rows))
+    # The texts above each column, from top to bottom.
     header_parts = [[row[index] for row in header_rows if index < len(row)] for index in range(width)]
     size_columns = [index for index, parts in enumerate(header_parts) if parts and _is_size_header(parts[-1])]
     if not size_columns or size_columns[0] != 0:
@@ -68,11 +73,11 @@ def parse_subtables(header_rows: list[list[str]], context: DocumentContext, clai
             column = _parse_column(index, header_parts[index], context)
             if column:
                 columns.append(column)
-            elif header_parts[index] and _BANDWIDTH.search(" ".join(header_parts[index])):
-                unclear.append(" ".join(dict.fromkeys(header_parts[index])))
-        header_text = " ".join(dict.fromkeys(part for index in range(first, end) for part in header_parts[index]))
+            elif _BANDWIDTH.search(" ".join(header_parts[index])):
+                unclear.append(_join_distinct(header_parts[index]))
+        header_text = _join_distinct(part for index in range(first, end) for part in header_parts[index])
         lower_words = [word.lower() for word in _WORD.findall(header_text)]
-        dtypes = {DTYPES[word] for word in lower_words if word in DTYPES and word != "int"}
+        dtypes = {_HEADER_DTYPES[word] for word in lower_words if word in _HEADER_DTYPES}
         named_collective = single_collective_in(header_text)
         yield Subtable(
             size_column=first,
@@ -81,6 +86,11 @@ def parse_subtables(header_rows: list[list[str]], context: DocumentContext, clai
             dtype=dtypes.pop() if len(dtypes) == 1 else None,
             unclear=unclear,
         )
+
+
+def _join_distinct(parts: Iterable[str]) -> str:
+    """Joins the texts of header cells. A text is in several cells if the cell of a title spans rows or columns."""
+    return " ".join(dict.fromkeys(parts))
 
 
 def _is_size_header(text: str) -> bool:
@@ -93,7 +103,7 @@ def _find_metric(text: str) -> str | None:
 
 def _parse_column(index: int, parts: list[str], context: DocumentContext) -> MetricColumn | None:
     last_part = parts[-1] if parts else ""  # the header row directly above the figures
-    whole_header = " ".join(dict.fromkeys(parts))
+    whole_header = _join_distinct(parts)
     metric = _find_metric(last_part) or _find_metric(whole_header)
     if metric is None:
         return None

@@ -73,19 +73,19 @@ class Anchor(NamedTuple):
         """True if the line is a row."""
         return self.position == _ROW_POSITION
 
-    def follows(self, earlier: "Anchor") -> int:
-        """Returns 1 if the line continues the table of an earlier line, -1 if it cannot, and 0 if that is unknown.
+    def continues(self, earlier: "Anchor") -> bool | None:
+        """True if the line continues the table of an earlier line, False if it cannot, and None if that is unknown.
 
-        It is unknown for two rows of one size. It is also unknown for a header line below a line that it normally
-        precedes: it may repeat the header or begin another table.
+        The answer is unknown for a row that is not larger than the earlier row. The answer is also unknown for a header
+        line below a line that it normally precedes: the line may repeat the header or begin another table.
         """
         if self.position is None or earlier.position is None:
-            return 0
+            return None
         is_larger_row = self.is_row and earlier.is_row and self.size > earlier.size
         if self.position > earlier.position or is_larger_row:
-            return 1
+            return True
         is_misplaced = self.position >= _ROW_POSITION and self.position < earlier.position
-        return -1 if is_misplaced else 0
+        return False if is_misplaced else None
 
 
 def count_bars_before_rule(text: str) -> int | None:

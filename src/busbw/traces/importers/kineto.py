@@ -32,9 +32,8 @@ _MAX_ID, _MAX_TIME_NS = 1 << 62, 1 << 61
 
 
 def recognizes(beginning: bytes, path: Path) -> bool:
-    """True for a Chrome trace of PyTorch. `path` is not used."""
-    start = beginning.lstrip()[:1]
-    return start == b"{" and (b'"traceEvents"' in beginning or b'"schemaVersion"' in beginning)
+    """True for a Chrome trace, or a trace with the schema version of Kineto. `path` is not used."""
+    return beginning.lstrip().startswith(b"{") and (b'"traceEvents"' in beginning or b'"schemaVersion"' in beginning)
 
 
 @importer_of("kineto")
@@ -46,7 +45,11 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
 
 
 class _RankReader:
-    """Reads the trace of one rank."""
+    """Reads the trace of one rank.
+
+    An operation has an event on the host, which describes its call, and an event for each kernel. The event of its
+    first kernel may describe the call too. The "External id" joins the kernels with the call.
+    """
 
     def __init__(self, builder: TraceBuilder, path: Path) -> None:
         self._builder = builder
@@ -60,11 +63,11 @@ class _RankReader:
         """(index of the communicator, its ranks), by (name, size, text of the ranks)."""
         self._base_ns = 0
         """Unix time of the time 0 in the file."""
-        self._group_count = 0
+        self._call_group_count = 0
         self._ids = array("q")
-        """"External id" of each operation, which its kernels share."""
+        """"External id" of each operation, or `_NO_ID`."""
         self._is_call = array("b")
-        """True for an operation from a call, false for one from the description of a kernel."""
+        """True if the event of the call describes the operation, false if the event of a kernel does."""
         self._kernels = [array("q") for _ in range(5)]
         """"External id", start, end, stream and channels of each kernel."""
         self._last_kernel_id = _NO_ID
@@ -114,7 +117,7 @@ class _RankReader:
         grid = arguments.get("grid")  # NCCL starts one block per channel
         channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
         stream = self._rank.number_stream(str(arguments.get("stream", event.get("tid"))))
-        # Further kernels of an operation have the "External id" of the kernel before them.
+        # Only the first kernel of an operation may add it. Further kernels have the "External id" of the kernel before.
         is_continued = identity != _NO_ID and identity == self._last_kernel_id
         self._last_kernel_id = identity
         for column, value in zip(self._kernels, (identity, start_ns, end_ns, stream, channels), strict=True):
@@ -134,9 +137,6 @@ class _RankReader:
             members = self._members(arguments, name, size)
             self._communicators[key] = (group_index(self._builder, name, size, members), members)
         index, members = self._communicators[key]
-        peer = int(arguments.get("Rank", -1))
-        if peer < 0 and (other := arguments.get("Dst Rank", arguments.get("Src Rank"))) in members:
-            peer = members.index(other)
         input_splits, has_inputs = parse_numbers(arguments.get("In split size", "[]"))
         output_splits, has_outputs = parse_numbers(arguments.get("Out split size", "[]"))
         are_splits_known = has_inputs and has_outputs
@@ -146,15 +146,18 @@ class _RankReader:
             outputs=int(arguments["Out msg nelems"]),
             datatype=str(arguments.get("dtype")),
             size=size,
-            peer=peer,
+            peer=_find_peer(arguments, members),
             input_splits=input_splits if are_splits_known else (),
             output_splits=output_splits if are_splits_known else (),
             are_splits_known=are_splits_known,
         )
         if index is not None:
-            self._group_count += 1
-            base = Call(function=Function.OTHER, communicator=index, elements=0, group=self._group_count, **fields)
-            for call in list_calls(self._builder, operation, base):
+            self._call_group_count += 1
+            # `list_calls` replaces the function and the number of elements.
+            template = Call(
+                function=Function.OTHER, communicator=index, elements=0, group=self._call_group_count, **fields
+            )
+            for call in list_calls(self._builder, operation, template):
                 if self._rank.add(call) >= 0:
                     self._ids.append(identity)
                     self._is_call.append(is_call)
@@ -180,22 +183,38 @@ class _RankReader:
             # `reduceat` combines the kernels of each id: from the first start to the last end, with the most channels.
             max_channels = np.maximum.reduceat(channels[order], firsts)
             are_channels_known = (max_channels > 0) & (max_channels < layout.UNKNOWN_BYTE)
+            # Position in `distinct_ids` of each operation's id. It is valid only if the operation has a kernel.
             positions = np.minimum(np.searchsorted(distinct_ids, ids), len(distinct_ids) - 1)
             has_kernel = (distinct_ids[positions] == ids) & (ids != _NO_ID)
             self._rank.device_clock = DeviceClock.HOST
-            for field, values in (
+            for field, value_by_position in (
                 ("device_start_ns", np.minimum.reduceat(starts[order], firsts)),
                 ("device_end_ns", np.maximum.reduceat(ends[order], firsts)),
                 ("stream", streams[order][firsts]),
                 ("channels", np.where(are_channels_known, max_channels, layout.UNKNOWN_BYTE)),
             ):
-                operations[field][has_kernel] = values[positions[has_kernel]]
+                operations[field][has_kernel] = value_by_position[positions[has_kernel]]
             count = int(np.count_nonzero(~np.isin(kernel_ids, ids)))
             self._builder.add_problem("{count} kernels of NCCL have no call (coalesced calls or CUDA graphs)", count)
-        # A kernel also describes its call. This description is used only if the call itself was not recorded.
-        selected = np.flatnonzero(is_call | ~np.isin(ids, ids[is_call]))
+        # An operation that a kernel describes is used only if no event of the call describes the same operation.
+        has_call_event = np.isin(ids, ids[is_call])
+        selected = np.flatnonzero(is_call | ~has_call_event)
         times = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"], operations["device_start_ns"])
         self._rank.select(selected[np.argsort(times[selected], kind="stable")])
+
+
+def _find_peer(arguments: dict[str, Any], members: Sequence[int]) -> int:
+    """Returns the root or peer of an operation as rank of its process group. Negative if unknown.
+
+    Args:
+        arguments: Arguments of the event. "Rank" counts within the group, "Dst Rank" and "Src Rank" within the job.
+        members: Ranks of the group, counted within the job.
+    """
+    group_rank = int(arguments.get("Rank", -1))
+    if group_rank >= 0:
+        return group_rank
+    job_rank = arguments.get("Dst Rank", arguments.get("Src Rank"))
+    return members.index(job_rank) if job_rank in members else group_rank
 
 
 def _nanoseconds(microseconds: object) -> int:

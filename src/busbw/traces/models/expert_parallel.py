@@ -28,7 +28,7 @@ def draw_routes(model: Model, group: int, seed: tuple[int, ...]) -> NDArray[np.i
 
 def append_step(timeline: Timeline, model: Model, step: int) -> None:
     """Appends one step. `draw_routes` decides which rank each token travels to."""
-    ranks, group = timeline.ranks, timeline.group
+    ranks, group = timeline.ranks, timeline.group_size
     group_number, group_rank = divmod(timeline.rank, group)
     routes = draw_routes(model, group, (step, group_number))
     parameters = model.dense_parameters

@@ -16,7 +16,7 @@ WORLD, TENSOR, DATA = range(3)
 
 def append_step(timeline: Timeline, model: Model, _step: int) -> None:
     """Appends one step. All steps are equal."""
-    group = timeline.group
+    group = timeline.group_size
     norm = model.dense_parameters["norm"]  # each rank has the complete norms, and a part of each matrix
     qkv, projection = (model.dense_parameters[name] // group for name in ("qkv", "projection"))
     up, down = (count // group for count in model.feed_forward_parameters)

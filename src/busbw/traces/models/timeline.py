@@ -16,23 +16,23 @@ Source: arXiv 2407.21783, table 4.
 class Timeline:
     """Operations of one rank. Its clock counts computation only: communication takes no time."""
 
-    def __init__(self, builder: RankBuilder, rank: int, ranks: int, group: int) -> None:
+    def __init__(self, builder: RankBuilder, rank: int, ranks: int, group_size: int) -> None:
         """Begins without operations.
 
         Args:
             builder: Receives the operations.
             rank: Rank of the job.
             ranks: Number of ranks of the job.
-            group: Number of ranks of each group.
+            group_size: Number of ranks of each tensor-parallel or expert-parallel group.
         """
         self.rank = rank
         self.ranks = ranks
-        self.group = group
+        self.group_size = group_size
         self.communicators: dict[int, int] = {}
         """Index in the trace of each communicator, by the constant of the model's module, such as `WORLD`."""
         self._builder = builder
         self._clock_ns = 1.0  # not 0, because a time of 0 is unknown
-        self._group_count = 0
+        self._call_group_count = 0
 
     def compute(self, flops: float) -> None:
         """Advances the clock by the time that this number of floating-point operations takes."""
@@ -48,11 +48,12 @@ class Timeline:
         *,
         flags: int = 0,
         peer: int = -1,
-        group: int = 0,
+        call_group: int = 0,
     ) -> None:
-        """Appends an operation with these fields of `format.OPERATION`. Each communicator has its own stream.
+        """Appends an operation. Each communicator has its own stream.
 
-        `communicator` is the constant of the model's module.
+        `communicator` is the constant of the model's module. `call_group` is the number of a group of calls, and 0
+        outside a group. The other arguments are fields of `format.OPERATION`.
         """
         self._builder.add(
             Call(
@@ -63,7 +64,7 @@ class Timeline:
                 redop=REDOP_NAMES.index(redop) if redop else UNKNOWN_BYTE,
                 stream=communicator,
                 peer=peer,
-                group=group,
+                group=call_group,
                 flags=flags | Flag.IS_IN_PLACE_KNOWN,
                 enqueue_ns=round(self._clock_ns),
             )
@@ -76,7 +77,7 @@ class Timeline:
     def exchange(
         self, communicator: int, counts: NDArray[np.int64], group_rank: int, datatype: str = "bfloat16"
     ) -> None:
-        """Appends an alltoallv as a group of sends and receives, without empty messages.
+        """Appends an alltoallv as a group of calls: sends and receives, without empty messages.
 
         The message of this rank to itself is left out.
 
@@ -86,11 +87,13 @@ class Timeline:
             group_rank: Rank of this timeline in the communicator.
             datatype: Type of the elements.
         """
-        self._group_count += 1
+        self._call_group_count += 1
         for peer in range(len(counts)):
             for function, count in (
                 (Function.SEND, counts[group_rank, peer]),
                 (Function.RECV, counts[peer, group_rank]),
             ):
                 if peer != group_rank and count:
-                    self.call(function, communicator, int(count), datatype, peer=peer, group=self._group_count)
+                    self.call(
+                        function, communicator, int(count), datatype, peer=peer, call_group=self._call_group_count
+                    )

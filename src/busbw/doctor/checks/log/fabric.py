@@ -1,4 +1,4 @@
-"""Reduction in the NVLink switch, and NVLink between nodes."""
+"""Checks of a log: reduction in the NVLink switch (NVLS), and NVLink between nodes (MNNVL)."""
 
 import re
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ def log_nvls(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     found = list(log.find(_MULTICAST))
     require(found, "the log has no message about NVLS")
-    uses_nvls = log.uses_nvls
-    if uses_nvls is None:
-        uses_nvls = any(not match["no"] for _, match in found)
-    if not uses_nvls:
+    is_nvls_expected = log.system_offers_nvls
+    if is_nvls_expected is None:  # no system is named, so one GPU with NVLS decides
+        is_nvls_expected = any(not match["no"] for _, match in found)
+    if not is_nvls_expected:
         return  # GPUs without NVLS, or too few of them
     # In the reversed order, the first message of a host replaces its later ones.
     first_by_host = {message.host: message for message, match in reversed(found) if match["no"]}
@@ -43,16 +43,17 @@ def log_nvls(log: NcclLog) -> Iterator[Finding]:
 )
 def log_mnnvl(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    hosts: dict[tuple[str, str], set[str]] = {}  # by NVLink domain and clique
+    hosts_by_domain: dict[tuple[str, str], set[str]] = {}  # by the UUID of the domain, and the clique within the domain
     for message, match in log.find(_DOMAIN):
         is_in_domain = match["uuid"].strip("0.") != ""  # "0.0" is the UUID of no domain
         if is_in_domain:
-            hosts.setdefault((match["uuid"], match["clique"]), set()).add(message.host)
-    shared = max(hosts.values(), key=len, default=set())
-    require(len(shared) > 1, "no two nodes of the log share an NVLink domain")
-    for each in log.communicators:
-        count = len(each.hosts & shared)
-        if each.uses_mnnvl is False and each.evidence and count > 1:
+            hosts_by_domain.setdefault((match["uuid"], match["clique"]), set()).add(message.host)
+    # Only the domain with the most hosts is examined, and one communicator is enough for a finding.
+    domain_hosts = max(hosts_by_domain.values(), key=len, default=set())
+    require(len(domain_hosts) > 1, "no two nodes of the log share an NVLink domain")
+    for communicator in log.communicators:
+        count = len(communicator.hosts & domain_hosts)
+        if communicator.uses_mnnvl is False and communicator.evidence and count > 1:
             problem = f"{count} nodes share an NVLink domain, but the network connects them"
-            yield Finding("slow", problem, (each.evidence,))
+            yield Finding("slow", problem, (communicator.evidence,))
             return

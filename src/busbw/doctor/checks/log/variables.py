@@ -46,7 +46,7 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "GPUs": lambda _log: True,
     "NVLink": lambda log: log.has_nvlink,
     "several PCIe GPUs": _has_several_pcie_gpus,
-    "NVLS": lambda log: log.uses_nvls,
+    "NVLS": lambda log: log.system_offers_nvls,
     "MNNVL": _make_trait(r"fabric UUID [0.]*[1-9a-f]"),
     "RDMA": _make_trait("NET/IB : Using|NET/OFI"),
     "InfiniBand or RoCE": _make_trait("NET/IB : Using"),
