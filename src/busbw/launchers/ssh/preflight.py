@@ -165,7 +165,7 @@ def parse_check(host: str, status: ExitStatus, lines: Sequence[str]) -> HostChec
     # The script prints "program PATH", then the lines of `--version`.
     program, *versions = output[mark_index + 1 :] or [""]
     if status.code == shell.PROGRAM_MISSING and not program.startswith("program "):
-        problem = "the host has the program neither at the launching machine's path nor in its own PATH"
+        problem = "the program is neither at the path of the launching machine nor in the PATH of the host"
         return HostCheck(host, problem, "install busbw there, or set --program-path")
     if status.code:
         last = f": {versions[-1]}" if versions else ""
