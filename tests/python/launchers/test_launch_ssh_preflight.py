@@ -74,7 +74,12 @@ def test_a_changed_key_differs_from_an_unknown_one() -> None:
         (ExitStatus(143, was_terminated=True), [], "no answer in 60 s", "run `ssh"),
         (ExitStatus(255), [], "exit code 255, without a message", "/bin/sh"),
         (ExitStatus(1), ["This account is not available.\n"], "This account is not available.", "/bin/sh"),
-        (ExitStatus(127), GOOD[:1], "neither at the launching machine's path nor in its own PATH", "--program-path"),
+        (
+            ExitStatus(127),
+            GOOD[:1],
+            "neither at the path of the launching machine nor in the PATH of the host",
+            "--program-path",
+        ),
         (
             ExitStatus(127),
             [*GOOD[:2], "all_reduce_perf: error while loading shared libraries: libfmt.so.9\n"],
