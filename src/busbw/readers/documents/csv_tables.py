@@ -13,7 +13,7 @@ from busbw.logs import Placement
 from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, UserClaims
-from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.layouts import PlacementText
 
 _OTHER_CHARACTERS = re.compile(r"[^a-z0-9_]+")

@@ -20,7 +20,7 @@ from busbw.readers.documents.json_rows import JsonRows
 from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, UserClaims
-from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.layouts import PlacementText
 from busbw.readers.wrappers import cleaning
 from busbw.readers.wrappers.anchors import find_anchor

@@ -17,7 +17,8 @@ from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.documents.uniform_json_rows import parse_uniform_json_rows
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
-from busbw.readers.tables.headers import MAX_RANKS, TableFacts, library_text
+from busbw.readers.tables.facts import MAX_RANKS, TableFacts
+from busbw.readers.tables.headers import library_text
 from busbw.readers.tables.layouts import BOTH, PlacementText
 from busbw.readers.tables.plausibility import implausible_figure_reason
 from busbw.records import StatsRecord

@@ -13,7 +13,7 @@ import msgspec
 from busbw.logs import Figure, Placement, Refusal, Row, Table
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
-from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.inference import Entry, TableInference
 from busbw.readers.tables.layouts import BOTH, PlacementText, RawRow
 from busbw.readers.tables.plain_rows import PlainColumns, join_rows

@@ -10,9 +10,10 @@ from functools import lru_cache
 from busbw.logs import Refusal
 from busbw.readers.documents import csv_tables
 from busbw.readers.documents.table_builder import TableBuilder
+from busbw.readers.tables.column_headers import is_column_header, split_header, time_unit
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import Event, UserClaims
-from busbw.readers.tables.headers import TableFacts, is_column_header, split_header, time_unit
+from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.layouts import ColumnLayout
 from busbw.readers.tables.quantities import is_value, parse_integer, parse_size, without_groups
 

@@ -10,7 +10,8 @@ from contextlib import suppress
 from busbw.logs import Refusal, Table
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
-from busbw.readers.tables.headers import HeaderLine, TableFacts
+from busbw.readers.tables.facts import TableFacts
+from busbw.readers.tables.headers import HeaderLine
 from busbw.readers.tables.inference import Entry, TableInference, are_descending, single_rows
 from busbw.readers.tables.layouts import (
     BOTH,

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.readers.tables import collectives
-from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.facts import TableFacts
 
 _COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b(?=\s+-|\s*$)")
 """Program in a command line, and the name of its collective: `./build/all_reduce_perf -b 8`."""

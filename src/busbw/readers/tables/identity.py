@@ -11,7 +11,7 @@ from busbw.collectives import collectives
 from busbw.errors import UsageError
 from busbw.readers.tables.arithmetic import RatioInterval
 from busbw.readers.tables.collectives import names_with_columns, rank_bounds
-from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.layouts import RawRow, share_count
 from busbw.readers.tables.quantities import ELEMENT_BYTES, NO_NUMBER
 from busbw.readers.tables.uniform_rows import UniformRows

@@ -12,7 +12,7 @@ from busbw.collectives import bandwidth_ratio
 from busbw.logs import Refusal, Row
 from busbw.readers.tables import arithmetic
 from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
-from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.identity import TableIdentity, agrees_with_columns, identify, stated_identity
 from busbw.readers.tables.layouts import NotARowError, RawRow, parse_row
 from busbw.readers.tables.plain_rows import PlainColumns

@@ -7,7 +7,7 @@ from typing import Literal
 from busbw.collectives import collectives
 from busbw.logs import Figure, Placement, Row
 from busbw.readers.tables.arithmetic import GBPS_PER_UNIT, UNITS_US, Interpretation, PlacementNumbers
-from busbw.readers.tables.headers import TableFacts
+from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.identity import TableIdentity
 from busbw.readers.tables.layouts import PlacementText, RawRow
 from busbw.readers.tables.plain_rows import PlainColumns

@@ -1,0 +1,110 @@
+"""Parses the lines above the rows of a table that name columns, placements or units."""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+
+from busbw.logs import Placement
+from busbw.readers.tables.facts import TableFacts
+from busbw.readers.tables.layouts import BOTH
+
+_PLACEMENTS = re.compile(
+    r"[#\s]*(in-place|out-of-place)(?:\s*\([^()]*\))?\s+(in-place|out-of-place)(?:\s*\([^()]*\))?\s*$"
+)
+
+AddContent = Callable[[TableFacts], bool]
+"""Adds the content of a line to the facts of its table. Returns false if the line has none for this table."""
+
+
+def split_header(text: str) -> list[str]:
+    """Splits a column header into lower-case words. A unit in parentheses is a word of its own."""
+    return text.lower().replace("(", " (").split()
+
+
+@lru_cache(maxsize=64)
+def is_column_header(text: str) -> bool:
+    """True if a line names the columns of a table."""
+    if "algbw" not in text.lower():
+        return False
+    words = split_header(text)
+    return "algbw" in words and "busbw" in words and ("size" in words or "bytes" in words)
+
+
+def begins_columns(text: str) -> bool:
+    """True if a line begins the header above rows: it names columns, or the placements above them."""
+    return is_column_header(text) or _parse_placements(text) is not None
+
+
+def is_units_line(text: str) -> bool:
+    """True if a line has the units of columns, below their names."""
+    return "GB/s)" in text and not is_column_header(text) and bool(_parse_units(split_header(text)))
+
+
+def _parse_placements(text: str) -> tuple[Placement, ...] | None:
+    """Returns the placements that a line above the column header names. None for any other line."""
+    match = _PLACEMENTS.match(text)
+    if match is None or match[1] == match[2]:
+        return None
+    return BOTH if match[1] == "out-of-place" else ("in_place", "out_of_place")
+
+
+def parse_column_line(text: str) -> AddContent | None:
+    """Parses a line above the rows that names placements, columns or units."""
+    if not ("algbw" in text or "-place" in text or "GB/s)" in text):
+        return None
+    if is_column_header(text):
+        return partial(_add_column_names, tuple(split_header(text)))
+    if named := _parse_placements(text):
+        return partial(_name_placements, named)
+    unit = _parse_units(split_header(text))
+    return partial(_add_unit, unit) if unit else None
+
+
+def _name_placements(placements: tuple[Placement, ...], facts: TableFacts) -> bool:
+    facts.named_placements = placements
+    return True
+
+
+def _add_unit(unit: str, facts: TableFacts) -> bool:
+    facts.columns = facts.columns._replace(unit=unit)
+    return True
+
+
+def _add_column_names(words: tuple[str, ...], facts: TableFacts) -> bool:
+    facts.has_header = True
+    placement_count = words.count("algbw")
+    # Programs that print an operator and a root print two placements.
+    is_cut = "redop" in words and "root" in words and placement_count < len(BOTH)
+    has_one_placement = placement_count == 1 and not is_cut
+    placements: tuple[Placement, ...] = BOTH
+    if placement_count == 2:
+        placements = facts.named_placements or BOTH
+    elif has_one_placement:
+        placements = ("unstated",)
+    facts.columns = facts.columns._replace(
+        has_type="type" in words,
+        has_root="root" in words,
+        has_cpu_time="cputime" in words,
+        shows_error="error" in words or "res" in words,
+        has_one_placement=has_one_placement,
+        placements=placements,
+        unit=time_unit(words),
+    )
+    facts.named_placements = None
+    # Backends side by side have one wrong column at the end for all. A cut header ends before it.
+    has_backends = placement_count > 1 and words.count("#wrong") == 1 and words[-1] == "#wrong"
+    if has_backends:
+        backends = tuple(f"backend {number}" for number in range(1, placement_count + 1))
+        facts.columns = facts.columns._replace(backends=backends)
+    return True
+
+
+def _parse_units(header_words: Sequence[str]) -> str:
+    return time_unit(header_words) if "(gb/s)" in header_words else ""
+
+
+def time_unit(header_words: Sequence[str]) -> str:
+    """Unit of the times in a header. Empty if it names none."""
+    if "(us)" in header_words:
+        return "us"
+    return "ms" if "(ms)" in header_words else ""
