@@ -29,11 +29,11 @@ def unmeasured_pair_rounds(planner: RoundPlanner, observed: Observations, *, col
     nic_pairs = _nic_pairs(planner, _unmeasured_pairs(observed))[:_MAX_PAIRS]
     leaves = planner.cluster.nic_leaf[nic_pairs]
     is_light = (leaves[:, 0] != leaves[:, 1]) & collides
-    light_load = Load.LIGHT if planner.max_light_flows > 1 else Load.SPARSE
+    max_flows = planner.max_light_flows
     full = [planner.network_round(Load.BOTH, pairs, turn=0).both_ways() for pairs in _packed(nic_pairs[~is_light])]
     light = [
-        planner.network_round(light_load, pairs, turn=0)
-        for pairs in _packed(nic_pairs[is_light], planner.cluster.nic_leaf, planner.max_light_flows)
+        planner.thin_round(pairs, max_flows, turn=0)
+        for pairs in _packed(nic_pairs[is_light], planner.cluster.nic_leaf, max_flows)
     ]
     return [*full, *light][:_MAX_ROUNDS]
 

@@ -126,8 +126,11 @@ class RoundPlanner:
             # With 8 lanes on leaves of their own, turn 0 has the numbers 0 to 7, and turn 1 has 8 to 15.
             matching_number = turn * (lane_count // self.max_leaf_lanes) + step // self.max_leaf_lanes
             pairs.append(light_matching(groups, matching_number, max_flows))
-        thinned_pairs = self.thin(join_pairs(pairs), max_flows)
-        return self.network_round(Load.SPARSE if max_flows == 1 else Load.LIGHT, thinned_pairs, turn)
+        return self.thin_round(self.thin(join_pairs(pairs), max_flows), max_flows, turn)
+
+    def thin_round(self, pairs: Indices, max_flows: int, turn: int) -> Round:
+        """Returns the round of pairs of NICs of which at most `max_flows` flows leave or enter a leaf."""
+        return self.network_round(Load.SPARSE if max_flows == 1 else Load.LIGHT, pairs, turn)
 
     @property
     def max_light_flows(self) -> int:

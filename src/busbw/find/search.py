@@ -15,12 +15,7 @@ from busbw.find.observations import Observations, RoundResult
 from busbw.find.pair_coverage import unmeasured_pair_rounds
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import ITERATIONS, Load, Round
-from busbw.find.search_plan import (
-    all_pair_rounds,
-    first_answer_rounds,
-    first_rounds,
-    remaining_rounds,
-)
+from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_rounds, remaining_rounds
 from busbw.find.suspects import separating_rounds
 
 _MAX_TURNS = 8

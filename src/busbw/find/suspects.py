@@ -177,9 +177,8 @@ def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], t
     cluster = planner.cluster
     pairs: list[tuple[int, int]] = []
     for left, right in list(node_pairs)[:_MAX_PAIRS]:
-        nics_by_lane = np.roll(
-            planner.first_nics[:, [left, right]], -turn, axis=0
-        )  # each turn begins with another lane
+        # Each turn begins with another lane.
+        nics_by_lane = np.roll(planner.first_nics[:, [left, right]], -turn, axis=0)
         for left_nic, right_nic in nics_by_lane.tolist():
             if UNKNOWN in (left_nic, right_nic):
                 continue
