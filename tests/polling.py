@@ -1,8 +1,11 @@
 """Waits for a condition or for the end of processes, and finds free ports."""
 
+import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 
 HANG_GUARD_S = 300.0
@@ -23,8 +26,31 @@ def is_running(pid: int) -> bool:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
-    state = stat.rpartition(")")[2].split()[0]  # the field after the name, which is in parentheses
-    return state not in {"Z", "X"}
+    return state_in(stat) not in {"Z", "X"}
+
+
+def send_signal(pid: int, number: signal.Signals) -> None:
+    """Sends a signal. Returns from SIGSTOP once each thread is stopped.
+
+    The kernel lets one thread stop the others. Until a busy machine runs that thread, the others go on.
+    """
+    os.kill(pid, number)
+    if number == signal.SIGSTOP:
+        wait_until(lambda: thread_states(pid) <= {"T", "Z", "X"}, f"process {pid} stops")
+
+
+def thread_states(pid: int) -> set[str]:
+    """Returns the kernel's letters of the states of a process's threads. Empty if the process has ended."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # a thread may just have ended
+            states.add(state_in(stat.read_text()))
+    return states
+
+
+def state_in(stat: str) -> str:
+    """Returns the field after the name, which is in parentheses."""
+    return stat.rpartition(")")[2].split()[0]
 
 
 def wait_for_end(pids: Collection[int]) -> None:

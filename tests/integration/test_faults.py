@@ -6,6 +6,7 @@ import signal
 from typing import Any
 
 import pytest
+from polling import send_signal
 
 from busbw.collectives import COLLECTIVES
 
@@ -234,7 +235,7 @@ def test_a_stopped_rank_ends_the_run_within_the_limit(programs: Programs) -> Non
     }
     for rank, running in runs.items():
         wait_for_rows(running, 6)
-        os.kill(first_record(running.records_path())["ranks"][rank]["pid"], signal.SIGSTOP)
+        send_signal(first_record(running.records_path())["ranks"][rank]["pid"], signal.SIGSTOP)
     for rank, running in runs.items():
         finished = running.finish()
         assert finished.code == 4

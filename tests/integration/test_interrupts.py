@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from polling import HANG_GUARD_S, wait_for_end, wait_until
+from polling import HANG_GUARD_S, send_signal, wait_for_end, wait_until
 
 from .programs import (
     OUTPUTS,
@@ -136,7 +136,7 @@ def test_ctrl_c_ends_ranks_that_do_not_listen(programs: Programs, ranks: list[ob
 def test_ctrl_c_ends_a_stopped_process(programs: Programs, rank: int) -> None:
     running = programs.start("all_reduce", *PROCESSES, *WITHOUT_END)
     wait_for_rows(running, 10)
-    os.kill(first_record(running.records_path())["ranks"][rank]["pid"], signal.SIGSTOP)
+    send_signal(first_record(running.records_path())["ranks"][rank]["pid"], signal.SIGSTOP)
     running.interrupt_group()
     expect_rows_kept(running, running.finish(), "interrupted", 130)
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from polling import HANG_GUARD_S, free_port, wait_until
+from polling import HANG_GUARD_S, free_port, send_signal, wait_until
 
 from busbw.cli.main import main
 
@@ -178,7 +178,7 @@ def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, program
     first, second, third = launched(programs, "-t", 2, "-T", 3, size=3)
     assert first.ask({"ask": "cluster"})["nodes"] == [{"name": NODE, "gpus": 6}]
     expect_times(first.ask(measurement(1, (0, 2), (2, 0), (1, 3), (4, 5))), 1, 4)
-    os.kill(second.running.pid, sent)
+    send_signal(second.running.pid, sent)
     for number in (2, 3):
         answer = first.ask(measurement(number, (0, 2), (4, 1), (3, 5), (5, 4)))
         assert [flow.keys() for flow in answer["flows"]] == [{"error"}, {"times_us"}, {"error"}, {"times_us"}]
@@ -224,7 +224,7 @@ def test_ranks_of_a_ring_give_up_only_the_lost_one(sent: signal.Signals, program
     expect_times(job[0].ask(measurement(1, *ring)), 1, 4)
     job[0].say(measurement(2, *ring, size=512 * KIB, iterations=5000))
     time.sleep(0.5)
-    os.kill(job[2].running.pid, sent)
+    send_signal(job[2].running.pid, sent)
     for number in (2, 3):
         answer = job[0].answer()
         assert [flow.keys() for flow in answer["flows"]] == [{"times_us"}, {"error"}, {"error"}, {"times_us"}]

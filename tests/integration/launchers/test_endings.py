@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from polling import wait_for_end
+from polling import send_signal, wait_for_end
 
 from .. import mpi
 from ..programs import Programs
@@ -134,7 +134,7 @@ class RunInPhase:
         """Sends a signal to the rank."""
         pid = self._launcher.engine_of(self.rank, self.folder)
         assert pid is not None
-        os.kill(pid, number)
+        send_signal(pid, number)
 
     def finish(self, code: int) -> Launched:
         """Waits for the end, and checks all that holds for every end."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 from installed import installed_in, plain_environment
-from polling import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, send_signal, wait_until
 
 from ..programs import complaints
 from ..table import footer, rows_by_pattern
@@ -183,7 +183,7 @@ def injure(net: Network, job: Launched, how: str, victim: int) -> float:
     if how == "cut":
         net.cut(net.hosts[victim])
     else:
-        os.kill(job.processes[victim].pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+        send_signal(job.processes[victim].pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
     return time.monotonic()
 
 

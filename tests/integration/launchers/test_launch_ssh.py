@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_lines import command_lines
-from polling import wait_for_end
+from polling import send_signal, wait_for_end
 
 from busbw import engine
 
@@ -198,7 +198,7 @@ def test_a_cut_connection_is_a_lost_rank(
 ) -> None:
     ranks = processes_with(f"MARK={here}\0")
     second = session_of(sshd, "BUSBW_RANK=1\0", f"MARK={here}\0")
-    os.kill(second, how)
+    send_signal(second, how)
     try:
         launched = endless.finish()
     finally:

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from polling import free_port
+from polling import free_port, send_signal
 
 from busbw.collectives import COLLECTIVES
 
@@ -302,7 +302,7 @@ def test_a_stopped_process_is_named_and_the_rows_are_kept(programs: Programs) ->
         jobs.append(start(programs, 3, "all_gather", *flags, folder=folder))
     for victim, job in enumerate(jobs):
         wait_for_rows(job[0], 4)
-        os.kill(job[victim].pid, signal.SIGSTOP)
+        send_signal(job[victim].pid, signal.SIGSTOP)
     for victim, job in enumerate(jobs):
         for process in {0, 1, 2} - {victim}:
             ended = job[process].finish()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_lines import command_lines
-from polling import HANG_GUARD_S, wait_until
+from polling import HANG_GUARD_S, send_signal, wait_until
 
 from busbw.cli.main import main
 
@@ -505,7 +505,7 @@ def test_ranks_that_ignore_an_interrupt_are_killed_without_slurm(cluster: Cluste
     ranks = cluster.slurm.ranks()
     assert len(ranks) == 2
     for pid in ranks:
-        os.kill(pid, signal.SIGSTOP)
+        send_signal(pid, signal.SIGSTOP)
     with cluster.slurm.without_controller():
         launching.interrupt()
         done = launching.finish()
