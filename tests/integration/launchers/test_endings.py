@@ -3,7 +3,6 @@
 One rank hangs in the phase, so that the signal finds it there. All phases of a case run at the same time.
 """
 
-import os
 import re
 import signal
 from collections.abc import Callable, Iterator

@@ -1,7 +1,6 @@
 """`busbw launch slurm`, and srun alone, with the real programs on a real Slurm of four virtual nodes."""
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Iterator
