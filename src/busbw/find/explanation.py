@@ -47,6 +47,8 @@ _PASSES = 2
 """The second pass compares the flows with peers that no culprit of the first pass slows."""
 _CANDIDATE_DEVIATIONS = 2.0
 """A flow suggests a part if its excess is more than this many times the noise, and more than `MIN_SLOW`."""
+_SLOW_DEVIATIONS = 3.0
+"""A flow is slow if its unexplained excess is more than this many times the noise, and more than `MIN_SLOW`."""
 _MIN_SUPPORT = 1.0
 """Log evidence above which a flow supports a part."""
 _MIN_INTERMITTENT_SHARE, _MIN_INTERMITTENT_FLOWS = 0.06, 2
@@ -154,6 +156,12 @@ def _best_first(parts: Iterable[ScoredPart]) -> tuple[ScoredPart, ...]:
 def is_evidence(observed: Observations, peers: Peers) -> Mask:
     """Returns True for each flow with a time that says something about the parts on its path."""
     return np.asarray((peers.is_usable[observed.classes] | observed.is_dead) & ~observed.is_repeated)
+
+
+def is_unexplained(observed: Observations, explanation: Explanation) -> Mask:
+    """Returns True for each flow that is slower than the culprits explain."""
+    limit = np.maximum(_SLOW_DEVIATIONS * explanation.peers.noise[observed.classes], MIN_SLOW)
+    return np.asarray(explanation.excess - explanation.explained > limit)
 
 
 class _PersistentModel:

@@ -1,6 +1,7 @@
-"""Rounds for the pairs of nodes that exchanged no data so far.
+"""Rounds for the pairs of nodes without a fast flow.
 
-A slow pair of nodes shows only in flows between both nodes. So a search that has found nothing measures these pairs.
+A slow pair of nodes shows only in flows between both nodes. So a search that has found nothing measures each pair until
+one of its flows is fast. A slow flow is no proof of a fault, because it may have collided.
 """
 
 from collections import Counter
@@ -8,63 +9,83 @@ from collections import Counter
 import numpy as np
 
 from busbw.find.cluster import UNKNOWN, Indices
+from busbw.find.explanation import Explanation, is_evidence, is_unexplained
 from busbw.find.observations import Observations
+from busbw.find.parts import node_pair_numbers
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import Load, Round
 
+PAIR_TURNS = 8
+"""Maximum number of turns of `uncleared_pair_rounds` in a search."""
 _MAX_ROUNDS, _MAX_PAIRS = 200, 1 << 15
-"""Maximum number of rounds, and of their pairs of nodes. They bound time and memory of a search.
+"""Maximum number of rounds of a turn, and of their pairs of nodes. They bound time and memory of a search.
 
 256 nodes with 8 NICs need about 35 rounds, or up to 190 if flows between leaves collide."""
+_MAX_SPARSE_ROUNDS = 16
+"""Pairs between leaves are measured alone if they need at most about this number of rounds."""
 
 
-def unmeasured_pair_rounds(planner: RoundPlanner, observed: Observations, *, collides: bool) -> list[Round]:
-    """Returns rounds with each pair of nodes that exchanged no data, on one lane. Large clusters have too many pairs.
+def cleared_pairs(observed: Observations, explanation: Explanation) -> Indices:
+    """Returns the number of each pair of nodes with a fast flow (`node_pair_numbers`), in ascending order."""
+    is_fast = is_evidence(observed, explanation.peers) & ~is_unexplained(observed, explanation)
+    return np.unique(node_pair_numbers(observed.paths)[observed.paths.is_network & is_fast])
+
+
+def uncleared_pair_rounds(
+    planner: RoundPlanner, observed: Observations, explanation: Explanation, turn: int, *, collides: bool
+) -> list[Round]:
+    """Returns rounds with each pair of nodes that has no fast flow, on one lane. Each turn begins with another lane.
+
+    A cluster with more pairs than the limits allow has only the first turn.
 
     Args:
         planner: Planner of the cluster.
         observed: Flows so far.
+        explanation: Explanation of these flows.
+        turn: Number of earlier calls.
         collides: True if flows between leaves collide at full load, so that only a few of them may run at once.
     """
-    nic_pairs = _nic_pairs(planner, _unmeasured_pairs(observed))[:_MAX_PAIRS]
+    nic_pairs = _nic_pairs(planner, _uncleared_pairs(observed, explanation), turn)
+    if turn > 0 and len(nic_pairs) > _MAX_PAIRS:
+        return []
+    nic_pairs = nic_pairs[:_MAX_PAIRS]
     leaves = planner.cluster.nic_leaf[nic_pairs]
-    is_light = (leaves[:, 0] != leaves[:, 1]) & collides
-    max_flows = planner.max_light_flows
-    full = [planner.network_round(Load.BOTH, pairs, turn=0).both_ways() for pairs in _packed(nic_pairs[~is_light])]
-    light = [
-        planner.thin_round(pairs, max_flows, turn=0)
-        for pairs in _packed(nic_pairs[is_light], planner.cluster.nic_leaf, max_flows)
+    is_thin = (leaves[:, 0] != leaves[:, 1]) & collides
+    is_alone = np.count_nonzero(is_thin) <= _MAX_SPARSE_ROUNDS * len(np.unique(leaves)) // 2
+    max_flows = 1 if is_alone else planner.max_light_flows
+    full = [planner.network_round(Load.BOTH, pairs, turn).both_ways() for pairs in _packed(nic_pairs[~is_thin])]
+    thin = [
+        planner.thin_round(pairs, max_flows, turn)
+        for pairs in _packed(nic_pairs[is_thin], planner.cluster.nic_leaf, max_flows)
     ]
-    return [*full, *light][:_MAX_ROUNDS]
+    return [*full, *thin][:_MAX_ROUNDS]
 
 
-def _unmeasured_pairs(observed: Observations) -> Indices:
-    """Returns the pairs of nodes (rows) that exchanged no data, in the order of the distance of their numbers.
+def _uncleared_pairs(observed: Observations, explanation: Explanation) -> Indices:
+    """Returns the pairs of nodes (rows) without a fast flow, in the order of the distance of their numbers.
 
     Pairs with equal distance share few nodes, so many of them fit into one round. The first node sends. Pairs of odd
     distance are reversed, so that all leaves send and receive equally many flows.
     """
-    paths = observed.paths
-    count = len(paths.cluster.nodes)
-    is_measured = np.zeros((count, count), dtype=bool)
-    for first, second in ((paths.source_node, paths.target_node), (paths.target_node, paths.source_node)):
-        is_measured[first, second] = True
-    left, right = np.nonzero(np.triu(~is_measured, k=1))
+    count = len(observed.paths.cluster.nodes)
+    is_cleared = np.zeros(count * count, dtype=bool)
+    is_cleared[cleared_pairs(observed, explanation)] = True
+    left, right = np.nonzero(np.triu(~is_cleared.reshape(count, count), k=1))
     is_reversed = (right - left) % 2 == 1
     pairs = np.stack([np.where(is_reversed, right, left), np.where(is_reversed, left, right)], axis=1)
     return pairs[np.argsort(right - left, kind="stable")]
 
 
-def _nic_pairs(planner: RoundPlanner, node_pairs: Indices) -> Indices:
+def _nic_pairs(planner: RoundPlanner, node_pairs: Indices, turn: int) -> Indices:
     """Returns a pair of NICs of one lane for each pair of nodes. Pairs of nodes without a common lane are left out.
 
-    Pairs with equal distance use the same lane if possible, and each distance begins with another lane.
+    Pairs with equal distance use the same lane if possible. Each distance and each turn begins with another lane.
     """
     first_nics = planner.first_nics  # by lane and node
     left, right = node_pairs.T
     nics = np.full(node_pairs.shape, UNKNOWN)
     for step in range(len(first_nics)):
-        lane = (np.abs(right - left) + step) % len(first_nics)
+        lane = (np.abs(right - left) + step + turn) % len(first_nics)
         candidates = np.stack([first_nics[lane, left], first_nics[lane, right]], axis=1)
         is_new = (nics == UNKNOWN).any(axis=1) & (candidates != UNKNOWN).all(axis=1)
         nics[is_new] = candidates[is_new]

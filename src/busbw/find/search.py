@@ -1,5 +1,6 @@
 """The search: measures the first rounds, explains them, and measures more rounds while questions are open."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +13,7 @@ from busbw.find.explanation import Explanation, explain
 from busbw.find.matchings import join_pairs
 from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
-from busbw.find.pair_coverage import unmeasured_pair_rounds
+from busbw.find.pair_coverage import PAIR_TURNS, uncleared_pair_rounds
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import ITERATIONS, Load, Round
 from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_rounds, remaining_rounds
@@ -34,8 +35,8 @@ class Search:
     max_rounds: int | None = None
     """Maximum number of rounds.
 
-    None: twice the rounds of the first answer (`first_answer_rounds`), and the rounds with hubs. If nothing is slow, as
-    many rounds as `unmeasured_pair_rounds` returns and the open questions after them need, too."""
+    None: twice the rounds of the first answer (`first_answer_rounds`), and the rounds with hubs. If nothing is slow,
+    the rounds of `uncleared_pair_rounds` follow, and twice those of the first answer for the open questions."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
     lost_nodes: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class Search:
         """Measures until no question is open or the rounds are used up.
 
         The order of the rounds: the first answer or all pairs, hubs, and the open questions. If no part is slow then,
-        the remaining pairs of nodes follow, and the open questions after them.
+        the pairs of nodes without a fast flow follow, and the open questions after them.
 
         Raises:
             BusbwError: A round could not be measured, or no flow can be measured.
@@ -90,13 +91,25 @@ class Search:
         self._measure(hub_rounds, (len(self.rounds) + limit) // 2)  # the other half is for the open questions
         self._separate(planner, limit)
         if not self.explain().culprits:
-            pair_rounds = unmeasured_pair_rounds(planner, self.observations(), collides=collides)
+            measured = len(self.rounds)
+            self._clear_pairs(planner, collides=collides)
             if self.max_rounds is None:
-                limit = len(self.rounds) + 2 * max(len(pair_rounds), first_answer_rounds(cluster))
-            if pair_rounds:
-                self._measure(pair_rounds, (len(self.rounds) + limit) // 2)
+                limit = len(self.rounds) + 2 * first_answer_rounds(cluster)
+            if len(self.rounds) > measured:
                 self._separate(planner, limit)
         return self.explain()
+
+    def _clear_pairs(self, planner: RoundPlanner, *, collides: bool) -> None:
+        """Measures each pair of nodes until a flow is fast, a part is slow, or the turns are used up."""
+        # Half of a given number of rounds is for the open questions.
+        limit = sys.maxsize if self.max_rounds is None else (len(self.rounds) + self.max_rounds) // 2
+        for turn in range(PAIR_TURNS):
+            if self.explain().culprits or len(self.rounds) >= limit:
+                break
+            rounds = uncleared_pair_rounds(planner, self.observations(), self.explain(), turn, collides=collides)
+            if not rounds:
+                break
+            self._measure(rounds, limit)
 
     def _separate(self, planner: RoundPlanner, limit: int) -> None:
         """Measures rounds for the open questions until none is open or the turns are used up."""

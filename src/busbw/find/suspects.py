@@ -8,20 +8,18 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from busbw.find.cluster import UNKNOWN, Cluster, Indices, Mask
-from busbw.find.explanation import Explanation
+from busbw.find.cluster import UNKNOWN, Cluster, Indices
+from busbw.find.explanation import Explanation, is_unexplained
 from busbw.find.matchings import join_pairs
 from busbw.find.observations import Observations
+from busbw.find.pair_coverage import cleared_pairs
 from busbw.find.parts import Kind, Part, flows_of, gpus_of, node_pair_numbers, nodes_of, ports_of
-from busbw.find.peers import MIN_SLOW
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import Load, Round, with_flows
 from busbw.find.search_plan import SMALL_CLUSTER_NODES, WITHIN_LEAVES_TURNS
 
 _MAX_PAIRS = 256
 """Maximum number of suspected pairs of nodes that are measured in a turn."""
-_SLOW_DEVIATIONS = 3.0
-"""A flow is slow if its unexplained excess is more than this many times its noise, and more than `MIN_SLOW`."""
 _MAX_SLOW_SHARE = 0.45
 """A pair of nodes is suspected only by flows of classes with at most this share of slow flows without a fault."""
 _SPARSE_TURNS, _PARTNER_TURNS, _PAIR_TURNS = 100, 200, 300
@@ -153,23 +151,17 @@ def _slow_pairs(observed: Observations, explanation: Explanation, questions: lis
     Flows of suspected NICs, GPUs and nodes do not suggest a pair, because other rounds measure these parts.
     """
     paths, peers, classes = observed.paths, explanation.peers, observed.classes
-    is_slow = _is_unexplained(observed, explanation)
+    is_slow = is_unexplained(observed, explanation)
     is_evidence = paths.is_network & (peers.slow_share < _MAX_SLOW_SHARE)[classes] & peers.is_usable[classes]
     suggests_pair = is_evidence & is_slow
     for part in questions:
         if part.kind in ("nic", "gpu", "node"):
             suggests_pair &= ~flows_of(part, paths)
     pairs = node_pair_numbers(paths)
-    cleared = np.unique(pairs[is_evidence & ~is_slow])
-    suspected, flow_counts = np.unique(pairs[suggests_pair & ~np.isin(pairs, cleared)], return_counts=True)
+    suggests_pair &= ~np.isin(pairs, cleared_pairs(observed, explanation))
+    suspected, flow_counts = np.unique(pairs[suggests_pair], return_counts=True)
     most_flows_first = np.argsort(-flow_counts, kind="stable")
     return [nodes_of(int(pair), paths.cluster) for pair in suspected[most_flows_first]]
-
-
-def _is_unexplained(observed: Observations, explanation: Explanation) -> Mask:
-    """Returns True for each flow that is slower than the culprits explain."""
-    limit = np.maximum(_SLOW_DEVIATIONS * explanation.peers.noise[observed.classes], MIN_SLOW)
-    return np.asarray(explanation.excess - explanation.explained > limit)
 
 
 def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int, load: Load) -> list[Round]:
@@ -201,7 +193,7 @@ def _slow_across_flows(observed: Observations, explanation: Explanation) -> Indi
     A collision of hashed flows disappears if the flow is alone. A slow uplink does not.
     """
     paths, peers, classes = observed.paths, explanation.peers, observed.classes
-    is_slow = _is_unexplained(observed, explanation) & ~observed.is_dead
+    is_slow = is_unexplained(observed, explanation) & ~observed.is_dead
     is_alone = paths.is_across & (observed.load == int(Load.SPARSE))
     connections, count = observed.connections, int(observed.connections.max(initial=0)) + 1
     flows_alone = np.bincount(connections, is_alone, count)

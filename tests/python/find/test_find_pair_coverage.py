@@ -1,14 +1,15 @@
-"""Rounds for the pairs of nodes that exchanged no data so far."""
+"""Rounds for the pairs of nodes without a fast flow."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pytest
 from find_clusters import find_parts, simulate
 
 from busbw.find.cluster import Cluster, Mask, NicDescription, NodeDescription
+from busbw.find.explanation import explain
 from busbw.find.observations import Observations, RoundResult
-from busbw.find.pair_coverage import unmeasured_pair_rounds
+from busbw.find.pair_coverage import uncleared_pair_rounds
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import Load, Round
 from busbw.find.search import Search
@@ -53,7 +54,7 @@ def test_a_round_keeps_its_limits() -> None:
     planner = RoundPlanner(cluster, seed=0)
     observed = observe(cluster, first_rounds(planner))
     for collides in (False, True):
-        rounds = unmeasured_pair_rounds(planner, observed, collides=collides)
+        rounds = next_rounds(planner, observed, collides=collides)
         assert {one.load for one in rounds} == {Load.LIGHT if collides else Load.BOTH}
         for one in rounds:
             for gpus in (one.source, one.target):
@@ -65,17 +66,43 @@ def test_a_round_keeps_its_limits() -> None:
 def test_a_huge_cluster_measures_a_limited_number_of_pairs() -> None:
     cluster = Cluster(Fabric(nodes=512, gpus=1, nodes_per_group=8).describe())
     planner = RoundPlanner(cluster, seed=0)
-    rounds = unmeasured_pair_rounds(planner, observe(cluster, first_rounds(planner)), collides=True)
+    rounds = next_rounds(planner, observe(cluster, first_rounds(planner)), collides=True)
     assert len(rounds) == 200
     cluster = Cluster(Fabric(nodes=1024, gpus=8).describe())
     planner = RoundPlanner(cluster, seed=0)
-    rounds = unmeasured_pair_rounds(planner, observe(cluster, first_rounds(planner)), collides=False)
+    observed = observe(cluster, first_rounds(planner))
+    rounds = next_rounds(planner, observed, collides=False)
     assert sum(len(one.source) for one in rounds) == 2 * (1 << 15)
+    assert next_rounds(planner, observed, turn=1, collides=False) == []
+
+
+def test_a_slow_flow_clears_no_pair_and_few_pairs_are_measured_alone_on_another_lane() -> None:
+    cluster = Cluster(Fabric(nodes=48, gpus=8, nodes_per_group=8, layout="leaf-spine").describe())
+    planner = RoundPlanner(cluster, seed=0)
+    rounds = first_rounds(planner)
+    rounds += next_rounds(planner, observe(cluster, rounds), collides=True)
+    assert next_rounds(planner, observe(cluster, rounds), turn=1, collides=True) == []
+    across = (3, 40)
+    observed = observe(cluster, rounds, slow_pairs=[across])
+    lanes = set()
+    for turn in range(3):
+        [one] = next_rounds(planner, observed, turn=turn, collides=True)
+        assert (one.load, sorted(cluster.gpu_node[[one.source[0], one.target[0]]])) == (Load.SPARSE, [*across])
+        lanes.add(int(cluster.lanes[cluster.gpu_nic[one.source[0]]]))
+    assert len(lanes) == 3
 
 
 @pytest.mark.parametrize("layout", ["rail", "leaf-spine"])
 def test_a_slow_pair_of_a_large_cluster_is_named(layout: str) -> None:
     findings, undecided = find_parts(simulate("128x8", "pair:3-70:2", layout=layout, seed=1))
+    assert [finding.text for finding in findings] == ["network between n3 and n70"]
+    assert not undecided
+
+
+def test_a_slow_pair_among_thousands_of_collisions_is_named() -> None:
+    """The flows of the pair are slow like many others that collide. Only its repeated flows stay slow."""
+    setup = simulate("128x8", "pair:3-70:1.25", layout="leaf-spine", seed=2)
+    findings, undecided = find_parts(setup)
     assert [finding.text for finding in findings] == ["network between n3 and n70"]
     assert not undecided
 
@@ -101,7 +128,7 @@ def measured_pairs(cluster: Cluster, *, collides: bool = False) -> Mask:
     planner = RoundPlanner(cluster, seed=3)
     rounds = first_rounds(planner)
     rounds += remaining_rounds(planner, len(rounds), collides=collides)
-    rounds += unmeasured_pair_rounds(planner, observe(cluster, rounds), collides=collides)
+    rounds += next_rounds(planner, observe(cluster, rounds), collides=collides)
     is_measured = np.zeros((len(cluster.nodes), len(cluster.nodes)), dtype=bool)
     for one in rounds:
         nodes = np.sort(cluster.gpu_node[np.stack([one.source, one.target])], axis=0)
@@ -109,8 +136,15 @@ def measured_pairs(cluster: Cluster, *, collides: bool = False) -> Mask:
     return np.triu(is_measured, k=1)
 
 
-def observe(cluster: Cluster, rounds: Sequence[Round]) -> Observations:
-    """Returns the flows of the rounds, all with the same time."""
-    return Observations(
-        cluster, rounds, [RoundResult(times_us=np.ones((len(one.source), 1)), errors={}) for one in rounds]
-    )
+def next_rounds(planner: RoundPlanner, observed: Observations, *, turn: int = 0, collides: bool) -> list[Round]:
+    return uncleared_pair_rounds(planner, observed, explain(observed), turn, collides=collides)
+
+
+def observe(cluster: Cluster, rounds: Sequence[Round], slow_pairs: Collection[tuple[int, int]] = ()) -> Observations:
+    """Returns the flows of the rounds, those between the slow pairs of nodes with twice the time of the others."""
+    results = []
+    for one in rounds:
+        nodes = np.sort(cluster.gpu_node[np.stack([one.source, one.target])], axis=0)
+        is_slow = [tuple(pair) in slow_pairs for pair in nodes.T.tolist()]
+        results.append(RoundResult(times_us=np.where(is_slow, 2.0, 1.0)[:, None], errors={}))
+    return Observations(cluster, rounds, results)
