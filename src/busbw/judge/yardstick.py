@@ -22,7 +22,7 @@ from busbw.reference import Reference, Sweep
 from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, find_plateau_start
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of, variation_factor, variation_text
 from busbw.system import find_in_text
-from busbw.units import count_text, transfer_time_us
+from busbw.units import transfer_time_us
 
 _RUN_VARIATION_BY_BAND: dict[BandName, float] = {"latency": 0.15, "middle": 0.10, "plateau": 0.03}
 """Run-to-run variation: relative difference of two runs on one healthy machine at one size, by band.
@@ -160,7 +160,7 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
         for size_bytes, estimate in estimates.items()
         if estimate.busbw_gbps.typical >= PLATEAU_SHARE * plateau_gbps
     ]
-    name = f"{_used_gpus_text(expectation)}a healthy {expectation.system.title}"
+    name = f"{_gpus_text(expectation)}{expectation.system.title}"
     nics = expectation.system.nics if expectation.nodes > 1 else None
     if nics is not None:
         name += f", over {nics.text} per node"
@@ -178,15 +178,16 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
     )
 
 
-def _used_gpus_text(expectation: Expectation) -> str:
-    """Returns '2 GPUs of ' or '4 GPUs per node of ' if the job uses a part of each node or rack, otherwise nothing."""
+def _gpus_text(expectation: Expectation) -> str:
+    """Returns 'a healthy ', or '2 of 8 GPUs of a healthy node: ' if the job uses a part of each node or rack."""
     job, system = expectation.job, expectation.system
-    is_one_domain = expectation.nodes == 1
-    used = job.ranks if is_one_domain else job.ranks_per_node
+    used = job.ranks if expectation.nodes == 1 else job.ranks_per_node
     available = system.rack_ranks or system.ranks_per_node
     if used >= available:
-        return ""
-    return f"{count_text(used, 'GPU')} of " if is_one_domain else f"{count_text(used, 'GPU')} per node of "
+        return "a healthy "
+    scope = "a" if expectation.nodes == 1 else "each"
+    unit = "rack" if system.rack_ranks else "node"
+    return f"{used} of {available} GPUs of {scope} healthy {unit}: "
 
 
 def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstick:

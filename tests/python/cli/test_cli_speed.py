@@ -13,7 +13,7 @@ from busbw.judge import judge
 from busbw.readers import read
 
 GOLDEN = ROOT / "tests" / "golden"
-H200 = "4 GPUs of a healthy NVIDIA H200 SXM5, 8 per node"
+H200 = "4 of 8 GPUs of a healthy node: NVIDIA H200 SXM5, 8 per node"
 SIZES = [1 << power for power in range(28, 33)]
 
 

@@ -112,7 +112,7 @@ def typical_us(size: int) -> float:
     [
         (1.15, True, "GOOD", "the median of 4 groups of 4 ranks"),
         (2.2, False, "UNSURE", "the median of 4 groups of 4 ranks"),
-        (20.0, True, "SLOW", "2 GPUs per node of a healthy NVIDIA H200 SXM5, 8 per node, over 8 x 400 Gb/s per node"),
+        (20.0, True, "SLOW", f"2 of 8 GPUs of each healthy node: {find('h200-sxm').title}, over 8 x 400 Gb/s per node"),
     ],
 )
 def test_the_bands_of_a_slow_group_show_why_it_is_slow(
