@@ -101,22 +101,27 @@ def _packed(nic_pairs: Indices, nic_leaf: Indices | None = None, max_leaf_flows:
         max_leaf_flows: Maximum number of flows that leave, or enter, a leaf in a round.
     """
     rounds: list[list[list[int]]] = []
-    busy_nics: list[set[int]] = []
-    leaf_flows: list[Counter[tuple[str, int]]] = []
+    # The rounds of a set are the bits of a number, which makes the first free round easy to find.
+    rounds_of_nic: Counter[int] = Counter()
+    full_rounds_of_end: Counter[tuple[str, int]] = Counter()
+    flow_counts: Counter[tuple[tuple[str, int], int]] = Counter()
     for pair in nic_pairs.tolist():
-        ends = [] if nic_leaf is None else [("from", int(nic_leaf[pair[0]])), ("to", int(nic_leaf[pair[1]]))]
-        for number, busy in enumerate(busy_nics):
-            are_leaves_free = all(leaf_flows[number][end] < max_leaf_flows for end in ends)
-            if are_leaves_free and busy.isdisjoint(pair):
-                break
-        else:
-            number = len(rounds)
-            if number == _MAX_ROUNDS:
-                continue
+        source, target = pair
+        ends = [] if nic_leaf is None else [("from", int(nic_leaf[source])), ("to", int(nic_leaf[target]))]
+        taken = rounds_of_nic[source] | rounds_of_nic[target]
+        for end in ends:
+            taken |= full_rounds_of_end[end]
+        first_free = ~taken & (taken + 1)  # the lowest bit that is not set
+        number = first_free.bit_length() - 1
+        if number == _MAX_ROUNDS:
+            continue
+        if number == len(rounds):
             rounds.append([])
-            busy_nics.append(set())
-            leaf_flows.append(Counter())
         rounds[number].append(pair)
-        busy_nics[number].update(pair)
-        leaf_flows[number].update(ends)
+        rounds_of_nic[source] |= first_free
+        rounds_of_nic[target] |= first_free
+        for end in ends:
+            flow_counts[end, number] += 1
+            if flow_counts[end, number] == max_leaf_flows:
+                full_rounds_of_end[end] |= first_free
     return [np.array(pairs, dtype=np.int64) for pairs in rounds]
