@@ -10,7 +10,7 @@ import pytest
 import topology_machines as machines
 from hypothesis import given
 from hypothesis import strategies as st
-from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link, discover
+from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link, connection_of, discover
 
 from busbw.topology import Topology
 from busbw.topology.sources import nvml
@@ -145,8 +145,8 @@ def test_a_lost_gpu_does_not_hide_the_others(tmp_path: Path) -> None:
 
     topology = discover(LosesOne(fake.gpus, level=fake.level), tmp_path)
     assert [gpu.name is None for gpu in topology.gpus or ()] == [False] * 3 + [True] + [False] * 4
-    assert topology.connection("GPU3", "GPU4") is None
-    assert topology.connection("GPU2", "GPU4") == "NV18"
+    assert connection_of(topology, "GPU3", "GPU4") is None
+    assert connection_of(topology, "GPU2", "GPU4") == "NV18"
     assert topology.notes == ("nvmlDeviceGetHandleByIndex failed: GPU is lost",)
 
 
@@ -171,15 +171,15 @@ def test_links_that_are_down_do_not_count(tmp_path: Path) -> None:
     for number in (0, 5):
         fake.gpus[1].links[number].active = False
     topology = discover(fake, tmp_path)
-    assert topology.connection("GPU0", "GPU1") == "NV16"
-    assert topology.connection("GPU0", "GPU2") == "NV18"
+    assert connection_of(topology, "GPU0", "GPU1") == "NV16"
+    assert connection_of(topology, "GPU0", "GPU2") == "NV18"
     for one in fake.gpus:
         for link in one.links:
             link.active = False
     dark = discover(fake, tmp_path)
     assert (dark.gpus or ())[0].nvlinks is not None
     assert (dark.gpus or ())[0].nvlinks.active == 0
-    assert dark.connection("GPU0", "GPU1") == "NODE"
+    assert connection_of(dark, "GPU0", "GPU1") == "NODE"
 
 
 def test_switches_that_a_virtual_machine_hides(tmp_path: Path) -> None:
@@ -187,12 +187,12 @@ def test_switches_that_a_virtual_machine_hides(tmp_path: Path) -> None:
     for one in fake.gpus:
         for link in one.links:
             link.remote = ""
-    assert discover(fake, tmp_path).connection("GPU0", "GPU7") == "NV18"  # the driver grants access over NVLink
+    assert connection_of(discover(fake, tmp_path), "GPU0", "GPU7") == "NV18"  # the driver grants access over NVLink
     fake.access = lambda _one, _other, index: 5 if index == 2 else 0
-    assert discover(fake, tmp_path).connection("GPU0", "GPU7") == "SYS"
+    assert connection_of(discover(fake, tmp_path), "GPU0", "GPU7") == "SYS"
     fake.broken = {"nvmlDeviceGetP2PStatus": pynvml.NVMLError(machines.NOT_SUPPORTED)}
     unknown = discover(fake, tmp_path)
-    assert unknown.connection("GPU0", "GPU7") is None
+    assert connection_of(unknown, "GPU0", "GPU7") is None
     assert any("28 pairs" in note for note in unknown.notes)
 
 

@@ -10,7 +10,7 @@ from busbw.topology.sources import nvml, sysfs
 from busbw.topology.sources.gpu_paths import nvlinks_between, unknown_links_note, with_remote_devices
 from busbw.topology.sources.nics import nics
 from busbw.topology.sources.pci_paths import PciLocation, pcie_level
-from busbw.topology.types import THIS_MACHINE, DevicePath, Gpu, Topology
+from busbw.topology.types import DevicePath, Gpu, Topology
 from busbw.units import count_text
 
 
@@ -38,7 +38,7 @@ def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too:
             nic_paths.append(DevicePath(of=first, to=second, connection=pcie, pcie=pcie))
     are_gpus_known = snapshot.gpus is not None or bool(gpus)
     return Topology(
-        source=THIS_MACHINE,
+        source="this machine",
         host=host,
         driver=snapshot.driver,
         gpus=tuple(gpus) if are_gpus_known else None,
