@@ -57,7 +57,7 @@ def _detect(*, virtual_too: bool) -> Topology:
     """Returns the topology of this machine. `virtual_too` adds network interfaces without a device."""
     from busbw.topology.sources.discovery import combine
     from busbw.topology.sources.driver_timeout import query_driver
-    from busbw.topology.sources.nvml_functions import library
+    from busbw.topology.sources.nvml import library
 
     snapshot = query_driver(library(), lambda sentence: click.echo(f"busbw: {sentence}", err=True))
     return combine(snapshot, virtual_too=virtual_too)

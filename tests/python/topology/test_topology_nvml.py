@@ -3,7 +3,6 @@
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from typing import cast
 
 import pynvml
 import pytest
@@ -15,10 +14,9 @@ from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link, connec
 from busbw.topology import Topology
 from busbw.topology.sources import nvml
 from busbw.topology.sources.gpu_paths import LinkEnd, nvlinks_between
-from busbw.topology.sources.nvml_functions import Nvml, library
 from busbw.topology.types import Access, Gpu
 
-FUNCTIONS = sorted(name for name in vars(Nvml) if name.startswith("nvml"))
+FUNCTIONS = sorted(name for name in vars(FakeNvml) if name.startswith("nvml"))
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +28,7 @@ def hgx(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeNvml, Path, Topol
 
 
 def test_the_package_has_every_function_that_is_asked() -> None:
-    package = library()
+    package = nvml.library()
     assert package is not None
     assert [name for name in FUNCTIONS if not callable(getattr(package, name, None))] == []
     assert issubclass(package.NVMLError, Exception)
@@ -154,7 +152,7 @@ def test_a_function_that_the_package_lacks_is_like_one_that_the_driver_lacks(tmp
     class Old(FakeNvml):
         nvmlDeviceGetMigMode = None  # type: ignore[assignment]  # noqa: N815
 
-    seen = nvml.snapshot(cast(Nvml, Old(machines.one_gpu(tmp_path).gpus)))
+    seen = nvml.snapshot(Old(machines.one_gpu(tmp_path).gpus))
     assert seen.gpus is not None
     assert seen.gpus[0].mig_mode is None
     assert seen.gpus[0].name == "NVIDIA L4"
