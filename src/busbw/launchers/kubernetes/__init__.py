@@ -16,8 +16,7 @@ from busbw.launchers.kubernetes.manifests import (
     Manifests,
     build_manifests,
     patch_text,
-    resume_patch,
-    suspend_fields,
+    suspend_patch,
     with_owner,
 )
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
@@ -85,7 +84,7 @@ class KubernetesPlan(LaunchPlan):
         """Comments on the two creation commands: the objects as sent have fields that the shown objects do not have."""
         workload_note = f"  # the {self.job_manifests.workload['kind']}"
         if self.job_manifests.starts_suspended:
-            workload_note += f", with {patch_text(suspend_fields(self.job_manifests))}"
+            workload_note += f", with {patch_text(suspend_patch(suspends=True))}"
         owned = with_owner(self.job_manifests.owned[0], self.job_manifests.workload, _UID_PLACEHOLDER)
         owner_fields = {"metadata": {"ownerReferences": owned["metadata"]["ownerReferences"]}}
         return workload_note, f"  # the rest, each with {patch_text(owner_fields)}"
@@ -107,9 +106,9 @@ def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
     kind = job_manifests.workload["kind"].lower()
     create = kubectl.limited_command(target, *kubectl.CREATE_ARGUMENTS)
     commands = [Command(create), Command(create)]  # the workload, and the objects that it owns
-    resume = resume_patch(job_manifests)
-    if resume and not target.queue:  # a queue resumes the job itself
-        commands.append(Command(kubectl.limited_command(target, *kubectl.patch_arguments(kind, job.name, resume))))
+    if job_manifests.starts_suspended and not target.queue:  # a queue resumes the job itself
+        resume = kubectl.patch_arguments(kind, job.name, suspend_patch(suspends=False))
+        commands.append(Command(kubectl.limited_command(target, *resume)))
     list_pods = ("get", "pods", "-l", f"{INSTANCE_LABEL}={job.name}", "-o", "json")
     follow_log = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
     delete = Command(kubectl.limited_command(target, *kubectl.delete_arguments(kind, job.name)))
