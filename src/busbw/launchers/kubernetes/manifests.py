@@ -18,6 +18,8 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _JOIN_LIMIT_S = "600"
 """Seconds that a process waits for the others. Pods start minutes apart if some nodes must pull the image."""
+_TTL_S = 3600
+"""How long the cluster keeps a finished job that was not deleted."""
 _NODE_NAME: Manifest = {"name": NODE_NAME_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _REPLICATED_JOB = "ranks"
@@ -108,7 +110,7 @@ def _build_job(job: Job, target: KubernetesTarget) -> Manifest:
         "kind": "Job",
         "metadata": _metadata(job.name, job, target, is_workload=True),
         "spec": _indexed_job_spec(job, target, leader_host=f"{job.name}-0.{job.name}", subdomain=job.name)
-        | {"ttlSecondsAfterFinished": target.ttl_s},
+        | {"ttlSecondsAfterFinished": _TTL_S},
     }
 
 
@@ -120,7 +122,7 @@ def _build_jobset(job: Job, target: KubernetesTarget) -> Manifest:
         "spec": {
             "network": {"enableDNSHostnames": True, "subdomain": job.name, "publishNotReadyAddresses": True},
             "failurePolicy": {"maxRestarts": 0},
-            "ttlSecondsAfterFinished": target.ttl_s,
+            "ttlSecondsAfterFinished": _TTL_S,
             "replicatedJobs": [
                 {
                     "name": _REPLICATED_JOB,
@@ -185,7 +187,7 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> Manifest:
                 "cleanPodPolicy": "Running",
                 "backoffLimit": 0,
                 "activeDeadlineSeconds": target.active_limit_s,
-                "ttlSecondsAfterFinished": target.ttl_s,
+                "ttlSecondsAfterFinished": _TTL_S,
             },
             "mpiReplicaSpecs": {
                 "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": launcher},

@@ -231,11 +231,6 @@ def built_in_types() -> dict[str, MachineType]:
     return _CATALOG.all
 
 
-def names() -> list[str]:
-    """Names of the built-in machine types."""
-    return list(_CATALOG.all)
-
-
 def find_built_in(name: str) -> MachineType | None:
     """Returns the built-in machine type with this name or alias (case-insensitive). None if there is no such type."""
     lower_name = name.lower()

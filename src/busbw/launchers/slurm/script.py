@@ -13,7 +13,7 @@ from busbw.engine import ENGINE, WORLD_VARIABLES, collective_name
 from busbw.launchers.job import shell
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
-from busbw.launchers.slurm.hostlist import parse_hostlist
+from busbw.launchers.slurm.hostlist import expand_hostlist
 from busbw.units import count_text
 
 _STEP_NAME = "step-{step}"
@@ -105,7 +105,7 @@ class SlurmTarget:
         for option in previous_options:
             name, _, value = option.partition("=")
             if name == "--nodelist":
-                remaining_nodes += [node for node in parse_hostlist(value) if node not in nodes]
+                remaining_nodes += [node for node in expand_hostlist(value) if node not in nodes]
             elif name == "--exclude":
                 excluded.append(value)
             else:
