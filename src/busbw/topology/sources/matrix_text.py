@@ -31,8 +31,6 @@ class _Matrix:
     rows: dict[str, MatrixRow] = field(default_factory=dict)
     nic_names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    has_layout: bool = False
-    """True if tabs or several spaces separate the columns."""
     reject_reason: str = ""
     """Reason why the columns of all cells are uncertain; empty if they are certain."""
 
@@ -78,21 +76,15 @@ def _find_matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
         if header:
             if current and current.has_rows:
                 yield current
-            current, is_in_rows = _Matrix(*header, has_layout=_has_layout(line)), True
+            current, is_in_rows = _Matrix(*header), True
         elif current and is_in_rows and words:
             is_in_rows = words[0] in current.labels or is_row(words)
             if is_in_rows:
-                current.has_layout = current.has_layout or _has_layout(line)
                 _add_row(current, words)
         elif current and current.rows and (match := _NIC_NAME.fullmatch(line)) and match[1] in current.labels:
             current.nic_names.setdefault(match[1], plain(match[2]))
     if current and current.has_rows:
         yield current
-
-
-def _has_layout(line: str) -> bool:
-    """True if a tab or several spaces separate words of the line."""
-    return bool(re.search(r"\t|  ", line.strip()))
 
 
 def _add_row(matrix: _Matrix, words: list[str]) -> None:
@@ -134,10 +126,6 @@ def _topology(matrix: _Matrix, source: str) -> Topology:
     missing = [label for label in matrix.labels if label not in matrix.rows]
     if missing:
         notes.append(f"{count_text(len(missing), 'row')} missing: {', '.join(missing)}")
-    if not matrix.has_layout and paths:
-        known = sum(path.connection is not None for path in paths)
-        counts = f"{known} of {count_text(len(paths), 'connection')}"
-        notes.append(f"the matrix lost its layout: its cells are identified by their order; {counts} could be read")
     return Topology(
         source=source, gpus=gpus, nics=nics or None, paths=tuple(paths), notes=(*notes, _unknown_note(nics))
     )
