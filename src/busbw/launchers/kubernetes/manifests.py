@@ -6,7 +6,6 @@ The workload owns all other objects of the job. It has one of three kinds:
 - an MPIJob, in which mpirun starts the processes over ssh.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -67,14 +66,9 @@ def created_workload(job_manifests: Manifests) -> Manifest:
     return {**workload, "spec": {**workload["spec"], "suspend": True}}
 
 
-def suspend_patch(*, suspends: bool) -> Manifest:
-    """The patch that suspends the workload, or resumes it."""
-    return {"spec": {"suspend": suspends}}
-
-
-def patch_text(change: Manifest) -> str:
-    """A change in the syntax of `kubectl patch -p`."""
-    return json.dumps(change, separators=(",", ":"))
+def resume_patch() -> Manifest:
+    """The patch that resumes a suspended workload."""
+    return {"spec": {"suspend": False}}
 
 
 def with_owner(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:

@@ -3,7 +3,7 @@
 from busbw.errors import BusbwError
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.kubernetes.kubectl import KubectlClient
-from busbw.launchers.kubernetes.manifests import Manifests, created_workload, suspend_patch, with_owner
+from busbw.launchers.kubernetes.manifests import Manifests, created_workload, resume_patch, with_owner
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
 
@@ -31,7 +31,7 @@ class Workload:
         self._is_created = True
         uid = str(created["metadata"]["uid"])
         self._client.create([with_owner(manifest, self._manifests.workload, uid) for manifest in self._manifests.owned])
-        patch = suspend_patch(suspends=False)
+        patch = resume_patch()
         if self.kind == "job" and "backoffLimitPerIndex" not in created["spec"]:
             # Kubernetes before 1.29 drops that field. This limit ends the job at the first failure instead of a retry.
             patch["spec"]["backoffLimit"] = 0
