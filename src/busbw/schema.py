@@ -1,4 +1,4 @@
-"""Writes the JSON schema of the records to standard output: `python -m busbw.schema > schema/records.schema.json`."""
+"""Writes a JSON schema to standard output: `python -m busbw.schema NAME > schema/NAME.schema.json`."""
 
 import json
 import sys
@@ -7,22 +7,27 @@ from typing import Any
 import msgspec
 
 from busbw.records import SCHEMA_VERSION, Record
+from busbw.reference import Reference
 from busbw.search_records import SearchLine
+from busbw.system import System
+from busbw.topology import Topology
+
+_TYPES: dict[str, Any] = {
+    "records": Record | SearchLine,
+    "reference": Reference,
+    "system": System,
+    "topology": Topology,
+}
+"""Type by the name of its schema. `records` is one line of a file, `topology` the output of `busbw topo --json`."""
+_TITLES = {"records": f"busbw records, schema version {SCHEMA_VERSION}: one line"}
 
 
-def record_schema() -> dict[str, Any]:
-    """JSON schema of one line of a record file."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"busbw records, schema version {SCHEMA_VERSION}: one line",
-        **msgspec.json.schema(Record | SearchLine),
-    }
-
-
-def schema_text() -> str:
-    """Content of schema/records.schema.json."""
-    return json.dumps(record_schema(), indent=2) + "\n"
+def schema_text(name: str) -> str:
+    """Returns the text of schema/NAME.schema.json."""
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    title = {"title": _TITLES[name]} if name in _TITLES else {}
+    return json.dumps({**draft, **title, **msgspec.json.schema(_TYPES[name])}, indent=2) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(schema_text())
+    sys.stdout.write(schema_text(sys.argv[1]))

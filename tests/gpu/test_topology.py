@@ -5,7 +5,6 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -71,9 +70,3 @@ def test_links_add_up(several: Machine, gpus: Machine) -> None:
         for pair, connection in between_gpus(found).items():
             if gpu["label"] in pair and connection.startswith("NV"):
                 assert int(connection[2:]) <= links["active"]
-
-
-def test_the_picture_shows_every_gpu(gpus: Machine) -> None:
-    picture = said([gpus.programs / "busbw", "topo", "--svg", "-"])
-    text = " ".join(ElementTree.fromstring(picture).itertext())
-    assert all(gpu["label"] in text for gpu in topology(gpus)["gpus"]), text

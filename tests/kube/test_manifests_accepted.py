@@ -8,7 +8,8 @@ from .cluster import Cluster, built_in
 from .launching import Launches, left_over
 
 EVERYTHING = [
-    *("--gpus=8", "--resource=vpc.amazonaws.com/efa=32", "--resource=cpu=16", "--huge-pages=2Mi=5120Mi", "--shm=16Gi"),
+    *("--gpus=8", "--shm=16Gi"),
+    *("--resource=vpc.amazonaws.com/efa=32", "--resource=cpu=16", "--resource=hugepages-2Mi=5120Mi"),
     *("--node-selector=zone=a", "--toleration=nvidia.com/gpu", "--toleration=dedicated=hpc:NoSchedule"),
     *("--capability=IPC_LOCK", "--run-as-user=1000", "--host-network", "--port=4242", "--queue=physics"),
     *("--image-pull-secret=registry", "--image-pull-policy=Always", "--service-account=default"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from busbw.launchers import Job, kubernetes, mpirun, ssh
 from busbw.launchers.job.hosts import HostSlots
+from busbw.launchers.slurm.script import SlurmTarget
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "launch"
 TOKEN = "feedc0de" * 8
@@ -25,6 +26,7 @@ HOSTS = (HostSlots("node1", 1), HostSlots("node2", 2))
 TARGETS: dict[str, tuple[Any, ...]] = {
     "kubernetes": (kubernetes.KubernetesTarget(image="busbw:test"),),
     "mpirun": (mpirun.MpirunTarget(family="openmpi", hosts=HOSTS, store="tcp://node1:20001"),),
+    "slurm": (SlurmTarget(),),
     "ssh": (ssh.SshTarget(hosts=HOSTS, root_address="node1", port=20001),),
 }
 """Targets of the launchers that require one."""

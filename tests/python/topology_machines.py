@@ -16,7 +16,7 @@ from typing import Any
 
 import pynvml
 
-from busbw.topology import Topology
+from busbw.topology import DevicePath, Topology
 from busbw.topology.sources import nvml
 from busbw.topology.sources.discovery import combine
 
@@ -28,6 +28,16 @@ TO_GPU, TO_SWITCH = 0, 2
 def discover(driver: FakeNvml | None, root: Path, *, virtual_too: bool = False) -> Topology:
     """Returns the topology of a fake machine."""
     return combine(nvml.snapshot(driver), root, virtual_too=virtual_too)
+
+
+def path_of(topology: Topology, one: str, other: str) -> DevicePath | None:
+    """The path of two devices in any order; None if unknown."""
+    return next((path for path in topology.paths if {path.of, path.to} == {one, other}), None)
+
+
+def connection_of(topology: Topology, one: str, other: str) -> str | None:
+    path = path_of(topology, one, other)
+    return path.connection if path else None
 
 
 def write(root: Path, name: str, text: str) -> None:

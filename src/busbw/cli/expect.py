@@ -39,6 +39,7 @@ from busbw.near_misses import suggestion
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine
 from busbw.terminal import console, terminal_width
+from busbw.topology.cpu_ranges import parse_ranges
 from busbw.units import size_text
 
 _ALGORITHMS = ("Ring", "Tree", "NVLS", "NVLSTree", "CollNet")
@@ -299,12 +300,12 @@ def _prediction_lines(
 
 
 def _machine_text(machine: DetectedMachine) -> str:
-    memory = size_text(machine.memory_bytes) if machine.memory_bytes else "memory unknown"
+    host = machine.host
+    memory = size_text(host.memory_bytes) if host.memory_bytes else "memory unknown"
     rates = [f"{port.gbit:g} Gb/s" if port.gbit else "rate unknown" for port in machine.ports]
     ports = ", ".join(f"{port.name} {rate}" for port, rate in zip(machine.ports, rates, strict=True))
-    processor_count = machine.processor_count or "an unknown number of"
-    processor_model = machine.processor_model or "unknown processor"
-    return f"{processor_count} x {processor_model}, {memory}, NICs: {ports or 'none found'}"
+    processor_count = len(parse_ranges(host.cpus or "") or ()) or "an unknown number of"
+    return f"{processor_count} x {host.processor or 'unknown processor'}, {memory}, NICs: {ports or 'none found'}"
 
 
 def _labeled_lines(label: str, text: str, indent: int = _LABEL_WIDTH) -> Iterator[str]:

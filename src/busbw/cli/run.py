@@ -26,7 +26,7 @@ from busbw.cli.options.run_destination import destination_options, is_empty_reco
 from busbw.cli.outcome.summary import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
-from busbw.launchers.job.job import LaunchPlan, as_pairs
+from busbw.launchers.job.job import LaunchPlan
 from busbw.launchers.job.processes import ExitStatus, rank_lost_if_crashed
 from busbw.terminal.progress import Progress
 from busbw.units import plain
@@ -80,7 +80,7 @@ def run(
         # If the file has the record of another run, the engine refuses the file. Do not read that record as this run's.
         is_path_free = not destination.path.exists() or is_empty_record(destination.path)
         arguments = (*added_flags, *words[1:])
-        plan = local.render(Job(program, arguments, records=destination.path, environment=as_pairs(variables)))
+        plan = local.render(Job(program, arguments, records=destination.path, environment=tuple(variables.items())))
         command_text = shlex.join([program.name, *added_flags, *words[1:]])
         is_on_terminal = sys.stderr.isatty()
         if is_on_terminal:

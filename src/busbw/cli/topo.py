@@ -9,8 +9,6 @@ import msgspec
 
 from busbw.cli.options.completion import complete_names
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.output_file import write_whole
-from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, terminal_width
 from busbw.terminal.console import MAX_WIDTH
@@ -24,37 +22,17 @@ _MAX_BYTES = 16 * 2**20
 @click.command()
 @click.argument("file", required=False, shell_complete=complete_names(tuple, or_files=True))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each machine instead.")
-@click.option(
-    "--svg",
-    type=NonEmptyPath(dir_okay=False),
-    metavar="FILE",
-    help="Also draw a picture to FILE; -: picture to standard output, no table.",
-)
 @click.option("--virtual", "virtual_too", is_flag=True, help="Also show network interfaces without a device.")
 @renamed_option("--all", "--virtual")
-@click.option("--matrix", type=click.IntRange(min=1), metavar="N", help="Show only matrix N of a text with several.")
-def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: bool, virtual_too: bool) -> None:
+def topo(file: str | None, *, as_json: bool, virtual_too: bool) -> None:
     """Shows GPUs, NICs and NUMA nodes and their links, of this machine or from FILE.
 
     FILE is a text with the output of `nvidia-smi topo -m`; - is standard input. It may be a whole document, even
-    without its layout. Ambiguous values are shown as unknown.
+    without its layout. Only the matrix is read; ambiguous values are shown as unknown.
     """
-    to_stdout = svg == Path("-")
-    if to_stdout and as_json:
-        raise UsageError("--svg - and --json both write to standard output", remedy="give --svg a file")
-    if file is None and matrix is not None:
-        raise UsageError("--matrix needs a FILE", remedy="remove it, or give the file")
     if file is not None and virtual_too:
         raise UsageError("--virtual is only for this machine", remedy="remove it")
-    topologies = [_detect(virtual_too=virtual_too)] if file is None else _select(_read_matrices(file), matrix)
-    if svg is not None:
-        if len(topologies) > 1:
-            raise UsageError(f"{file} has {len(topologies)} matrices", remedy="select one with --matrix N")
-        from busbw.topology.views.picture import document  # slow import
-
-        write_whole(None if to_stdout else svg, document(topologies[0]).encode(), flag="--svg")
-    if to_stdout:
-        return
+    topologies = [_detect(virtual_too=virtual_too)] if file is None else _read_matrices(file)
     out = console()
     if as_json:
         for topology in topologies:
@@ -79,19 +57,10 @@ def _detect(*, virtual_too: bool) -> Topology:
     """Returns the topology of this machine. `virtual_too` adds network interfaces without a device."""
     from busbw.topology.sources.discovery import combine
     from busbw.topology.sources.driver_timeout import query_driver
-    from busbw.topology.sources.nvml_functions import library
+    from busbw.topology.sources.nvml import library
 
     snapshot = query_driver(library(), lambda sentence: click.echo(f"busbw: {sentence}", err=True))
     return combine(snapshot, virtual_too=virtual_too)
-
-
-def _select(topologies: list[Topology], matrix: int | None) -> list[Topology]:
-    """Returns the topology of matrix number `matrix`, from 1. None: all."""
-    if matrix is None:
-        return topologies
-    if matrix > len(topologies):
-        raise UsageError(f"--matrix {matrix}: the text has {len(topologies)}", remedy=f"give 1 to {len(topologies)}")
-    return [topologies[matrix - 1]]
 
 
 def _read_matrices(file: str) -> list[Topology]:

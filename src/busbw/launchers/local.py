@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from busbw.errors import UsageError
 from busbw.launchers.job import processes
-from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, as_pairs, process_variables
+from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, process_variables
 
 MAX_PROCESSES = 512
 """Maximum number of processes on one machine. Each process connects to every other one.
@@ -41,7 +41,7 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
     commands = [
         Command(
             job.command,
-            as_pairs({**shared, **process_variables(process, local=process, local_size=job.processes)}),
+            tuple((shared | process_variables(process, node=0, local=process, local_size=job.processes)).items()),
             process=process,
         )
         for process in range(job.processes)

@@ -206,8 +206,7 @@ class MpirunOutput:
         has_only_events = bool(line.strip()) and not remaining.strip()
         if not has_only_events:
             self._stderr_lines.append(remaining.decode(errors="replace"))
-            if self._callbacks.on_error:
-                self._callbacks.on_error(remaining, source)
+            self._callbacks.emit_error(remaining, source)
 
     def should_end(self) -> bool:
         """True if mpirun must be ended: processes did not start in time, or did not end within the grace period.
@@ -226,8 +225,7 @@ class MpirunOutput:
         self._grace.update(self._process_codes.values(), is_paused=self._callbacks.is_backlogged())
         if self._grace.is_over and not has_failed:
             self._has_lost_process = True
-            if self._callbacks.on_error:
-                self._callbacks.on_error(self._grace.lost_message, None)
+            self._callbacks.emit_error(self._grace.lost_message)
         return self._grace.is_over
 
     def _is_start_deadline_over(self) -> bool:

@@ -1,6 +1,6 @@
 """Records that the engine writes with `--records`, one JSON object per line: a header, the rows, warnings and the end.
 
-The types in header.py, row.py and end.py are the contract. `python -m busbw.schema` generates
+The types in header.py, row.py and end.py are the contract. `python -m busbw.schema records` generates
 `schema/records.schema.json` from them. An engine test compares a run that has every field with a golden file, and
 `tests/python/test_records.py` checks that file against the schema. Field names contain the unit; GB/s is 1e9 bytes per
 second. `None` means missing and is never the same as zero.

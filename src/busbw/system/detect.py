@@ -4,13 +4,16 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from busbw.system import Nics, System, find, find_in_text
+from busbw.topology.sources.nics import nics
+from busbw.topology.sources.sysfs import read_host, read_text
+from busbw.topology.types import Host
 
 MIN_GBIT = 10
 """Minimum rate of a port for collectives. Slower ports are for management."""
@@ -34,27 +37,13 @@ class DetectedMachine(Struct, kw_only=True, frozen=True):
     gpus: tuple[str, ...] | None
     """Names of the GPUs. None if no driver answers; the machine may still have GPUs."""
     ports: tuple[NetworkPort, ...]
-    processor_model: str | None = None
-    processor_count: int | None = None
-    """Number of logical CPUs."""
-    numa_nodes: int | None = None
-    memory_bytes: int | None = None
+    host: Host = Host()
+    """Processor, memory and NUMA nodes."""
 
 
 def detect_machine(root: Path = Path("/")) -> DetectedMachine:
     """Detects this machine. Tests pass a `root` with the folders proc and sys of another machine."""
-    cpuinfo = _read_text(root / "proc/cpuinfo") or ""
-    model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    processor_count = len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
-    memory = re.search(r"^MemTotal:\s*(\d+) kB", _read_text(root / "proc/meminfo") or "", re.MULTILINE)
-    return DetectedMachine(
-        gpus=_detect_gpus(root),
-        ports=(*_detect_rdma_ports(root), *_detect_ethernet_ports(root)),
-        processor_model=model[1].strip() if model else None,
-        processor_count=processor_count or None,
-        numa_nodes=len(list(root.glob("sys/devices/system/node/node[0-9]*"))) or None,
-        memory_bytes=int(memory[1]) * 1024 if memory else None,
-    )
+    return DetectedMachine(gpus=_detect_gpus(root), ports=tuple(_detect_ports(root)), host=read_host(root))
 
 
 def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
@@ -70,9 +59,10 @@ def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
     if fastest_ports is None:
         return replace(system, nics=None), f"{names_text} found; no NIC for collectives found"
     count, gbit = fastest_ports
-    nics = Nics(count=count, gbit=gbit, source="/sys of this machine")
-    nics = system.nics.with_count_and_rate_of(nics) if system.nics else nics
-    return replace(system, nics=nics), f"{names_text} and {nics.text} found"
+    found_nics = Nics(count=count, gbit=gbit, source="/sys of this machine")
+    if system.nics:
+        found_nics = system.nics.with_count_and_rate_of(found_nics)
+    return replace(system, nics=found_nics), f"{names_text} and {found_nics.text} found"
 
 
 def _count_fastest_ports(ports: tuple[NetworkPort, ...]) -> tuple[int, float] | None:
@@ -88,16 +78,20 @@ def _count_fastest_ports(ports: tuple[NetworkPort, ...]) -> tuple[int, float] | 
     return count_by_gbit[max_gbit], max_gbit
 
 
-def _read_text(path: Path) -> str | None:
-    with suppress(OSError, UnicodeDecodeError):
-        return path.read_text()
-    return None
+def _detect_ports(root: Path) -> Iterator[NetworkPort]:
+    """Yields the ports of NICs that are up or have an unknown state."""
+    for nic, _ in nics(root, virtual_too=False):
+        has_rdma = nic.kind != "Ethernet"
+        for port in nic.ports:
+            is_up = port.state is None or ("ACTIVE" in port.state if has_rdma else port.state != "down")
+            if is_up:
+                yield NetworkPort(name=nic.name or nic.label, has_rdma=has_rdma, gbit=port.rate_gbit)
 
 
 def _detect_gpus(root: Path) -> tuple[str, ...] | None:
     """Returns the names of the GPUs, from the driver's files, otherwise from nvidia-smi. None if neither answers."""
     files = sorted(root.glob("proc/driver/nvidia/gpus/*/information"))
-    models = [re.search(r"^Model:\s*(.+)$", _read_text(file) or "", re.MULTILINE) for file in files]
+    models = [re.search(r"^Model:\s*(.+)$", read_text(file), re.MULTILINE) for file in files]
     names = tuple(model[1].strip() for model in models if model)
     if names:
         return names
@@ -115,30 +109,3 @@ def _detect_gpus(root: Path) -> tuple[str, ...] | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return tuple(line.strip() for line in result.stdout.splitlines() if line.strip())
-
-
-def _detect_rdma_ports(root: Path) -> list[NetworkPort]:
-    """Returns the ports of RDMA NICs that are active or have an unknown state."""
-    ports = []
-    for port in sorted(root.glob("sys/class/infiniband/*/ports/*")):
-        state = _read_text(port / "state")
-        if state and "ACTIVE" not in state:
-            continue
-        rate = re.match(r"([\d.]+) Gb/sec", _read_text(port / "rate") or "")
-        ports.append(NetworkPort(name=port.parent.parent.name, has_rdma=True, gbit=float(rate[1]) if rate else None))
-    return ports
-
-
-def _detect_ethernet_ports(root: Path) -> list[NetworkPort]:
-    """Returns the physical network interfaces without RDMA that are not down."""
-    ports = []
-    for interface in sorted(root.glob("sys/class/net/*")):
-        is_virtual = not (interface / "device").exists()
-        is_down = (_read_text(interface / "operstate") or "").strip() == "down"
-        is_rdma = (interface / "device" / "infiniband").exists()  # listed by _detect_rdma_ports
-        if is_virtual or is_down or is_rdma:
-            continue
-        speed = (_read_text(interface / "speed") or "").strip()
-        gbit = int(speed) / 1000 if speed.isdigit() and int(speed) > 0 else None
-        ports.append(NetworkPort(name=interface.name, has_rdma=False, gbit=gbit))
-    return ports

@@ -11,9 +11,6 @@ from msgspec import Meta, Struct
 
 SCHEMA_VERSION = "1.0"
 
-THIS_MACHINE = "this machine"
-"""Value of `Topology.source` for a machine that was queried directly."""
-
 PcieLevel = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
 """Distance of two devices on PCIe, from near to far, in the terms of `nvidia-smi topo` (LEGEND in views/matrix.py)."""
 
@@ -183,17 +180,3 @@ class Topology(Struct, kw_only=True, frozen=True):
     def labels(self) -> tuple[str, ...]:
         """Labels of all devices, in the order of the matrix."""
         return (*(gpu.label for gpu in self.gpus or ()), *(nic.label for nic in self.nics or ()))
-
-    @property
-    def numa_nodes(self) -> tuple[NumaNode, ...]:
-        """NUMA nodes of the host. Empty if unknown."""
-        return (self.host.numa_nodes if self.host else None) or ()
-
-    def path(self, one: str, other: str) -> DevicePath | None:
-        """Returns the path of two devices; None if unknown."""
-        return next((path for path in self.paths if {path.of, path.to} == {one, other}), None)
-
-    def connection(self, one: str, other: str) -> str | None:
-        """Returns a cell of the matrix; None if unknown."""
-        path = self.path(one, other)
-        return path.connection if path else None

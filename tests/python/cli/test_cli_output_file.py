@@ -49,7 +49,6 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     [
         (["export", "csv", str(GOLDEN_RECORD)], "-o"),
         (["report", str(GOLDEN_RECORD)], "-o"),
-        (["topo"], "--svg"),
     ],
 )
 def test_the_remedy_names_the_flag_of_the_command(

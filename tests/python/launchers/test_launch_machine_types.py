@@ -15,7 +15,7 @@ from busbw.cli.launch.machine_types import machine_types as command
 from busbw.cli.main import main
 from busbw.errors import UsageError
 from busbw.json_output import SCHEMA_VERSION
-from busbw.launchers.machine_types.machine_type import MachineType, built_in_types, load, names
+from busbw.launchers.machine_types.machine_type import MachineType, built_in_types, load
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "src" / "busbw" / "launchers" / "machine_types"
@@ -74,13 +74,13 @@ def values_with_source(value: Any, where: str = "") -> Iterator[tuple[str, dict[
 
 
 def test_every_kind_of_machine_is_there() -> None:
-    assert names() == sorted(ASKED_FOR)
+    assert list(built_in_types()) == sorted(ASKED_FOR)
     assert {name: (system.gpus_per_node and system.gpus_per_node.value, system.nics_text) for name, system in
             built_in_types().items()} == ASKED_FOR  # fmt: skip
 
 
 def test_the_files_lie_in_one_place() -> None:
-    assert {path.stem for path in FOLDER.glob("*.toml")} == set(names())
+    assert {path.stem for path in FOLDER.glob("*.toml")} == set(built_in_types())
 
 
 @pytest.mark.parametrize("name", sorted(ASKED_FOR))
@@ -232,7 +232,7 @@ def test_it_is_a_command_of_launch(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json_holds_everything() -> None:
     lines = [json.loads(line) for line in shown("--json").splitlines()]
-    assert [line["name"] for line in lines] == names()
+    assert [line["name"] for line in lines] == list(built_in_types())
     for line in lines:
         assert line.pop("schema_version") == SCHEMA_VERSION
         assert msgspec.convert(line, MachineType) == load(line["name"])

@@ -22,7 +22,7 @@ from busbw.launchers import Command, LaunchCallbacks, PrivateFile
 from busbw.launchers.job import child_processes, command_start
 from busbw.launchers.job.command_start import ExitStatus
 from busbw.launchers.job.grace_period import GracePeriod
-from busbw.launchers.job.processes import TerminationPolicy, crash_message, job_exit_code, run, run_all, written_files
+from busbw.launchers.job.processes import TerminationPolicy, crash_message, job_exit_code, run_all, written_files
 
 
 def shell(script: str, *, process: int | str | None = None, **more: object) -> Command:
@@ -158,12 +158,12 @@ def test_stdin_is_given_and_stays_open() -> None:
 
 
 def test_a_signal_is_an_exit_code_beyond_128() -> None:
-    assert run(shell("kill -SEGV $$")) == 139
+    assert run_all([shell("kill -SEGV $$")]) == [ExitStatus(139)]
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BusbwError, match="cannot start /nowhere/program: No such file"):
-        run(Command(("/nowhere/program",)))
+        run_all([Command(("/nowhere/program",))])
     started = tmp_path / "started"
     with pytest.raises(BusbwError):
         run_all(
@@ -510,10 +510,10 @@ def hangs_up(ignored: bool) -> "subprocess.CompletedProcess[str]":
     script = """
         import os, signal, sys
         from busbw.launchers import Command
-        from busbw.launchers.job.processes import run
+        from busbw.launchers.job.processes import run_all
         signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "True" else signal.SIG_DFL)
         script = f"kill -HUP {os.getpid()}; sleep {sys.argv[2]} >&- 2>&-; echo went on; exit 7"
-        sys.exit(run(Command(("/bin/sh", "-c", script))))
+        sys.exit(run_all([Command(("/bin/sh", "-c", script))])[0].code)
     """
     # A hang-up that is heeded ends the shell long before, and nobody waits for the sleep, which has no pipe.
     words = [sys.executable, "-c", textwrap.dedent(script), str(ignored), "1" if ignored else "30"]

@@ -13,7 +13,7 @@ from busbw import engine
 from busbw.cli.main import main
 from busbw.errors import UsageError
 from busbw.launchers import LAUNCHERS, Command, Job, local
-from busbw.launchers.job.processes import run
+from busbw.launchers.job.processes import run_all
 
 JOB = Job(Path("/opt/bin/all_reduce_perf"), ("-t", "2", "-b", "8", "-e", "8"), Path("a run.jsonl"))
 
@@ -116,11 +116,11 @@ def test_an_interrupt_that_comes_too_late_for_the_engine_is_not_lost(tmp_path: P
     program.write_text(f"#!/bin/sh\ntrap '' INT\nkill -INT $PPID\nsleep 0.3\nexit {code}\n")
     program.chmod(0o755)
     with pytest.raises(KeyboardInterrupt):
-        run(Command((str(program),)))
+        run_all([Command((str(program),))])
 
 
 def test_an_interrupt_that_the_engine_handles_is_its_exit_code(tmp_path: Path) -> None:
     program = tmp_path / "polite"
     program.write_text("#!/bin/sh\ntrap 'exit 130' INT\nkill -INT $PPID\nsleep 5 &\nwait\n")
     program.chmod(0o755)
-    assert run(Command((str(program),))) == 130
+    assert run_all([Command((str(program),))])[0].code == 130

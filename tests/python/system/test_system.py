@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from busbw.errors import UsageError
+from busbw.schema import schema_text
 from busbw.system import find, find_in_text, nics_from_text, systems
-from busbw.system.__main__ import schema_text
 from busbw.system.detect import detect_machine, system_of_machine
+from busbw.topology.types import Host
 
 # Links of one GPU times what a collective gets through one, by hand: 6 x 20, 12 x 20, 8 x 20.6, 18 x 20.6, 18 x 40.1.
 RING_GBPS = {"v100-sxm2": 120, "a100-sxm": 240, "h800": 164.8, "h100-sxm": 370.8, "h200-sxm": 370.8, "b200": 721.8}
@@ -106,6 +107,7 @@ def machine(root: Path, *, gpus: list[str], rdma: list[tuple[str, str]], etherne
         path.write_text(text)
 
     write("proc/cpuinfo", "processor\t: 0\nmodel name\t: A Processor\n\nprocessor\t: 1\nmodel name\t: A Processor\n")
+    write("sys/devices/system/cpu/online", "0-1\n")
     write("proc/meminfo", "MemTotal:       1048576 kB\n")
     write("sys/devices/system/node/node0/cpulist", "0-1\n")
     for number, name in enumerate(gpus):
@@ -114,6 +116,7 @@ def machine(root: Path, *, gpus: list[str], rdma: list[tuple[str, str]], etherne
         write(f"sys/class/infiniband/{name}/ports/1/rate", f"{rate} Gb/sec (4X NDR)\n")
         write(f"sys/class/infiniband/{name}/ports/1/state", "4: ACTIVE\n")
         write(f"sys/class/infiniband/{name}/ports/1/link_layer", "InfiniBand\n")
+        write(f"sys/class/infiniband/{name}/device/vendor", "0x15b3\n")
     for name, speed in ethernet:
         write(f"sys/class/net/{name}/speed", f"{speed}\n")
         write(f"sys/class/net/{name}/device/vendor", "0x1\n")
@@ -125,8 +128,8 @@ def test_a_node_is_detected(tmp_path: Path) -> None:
     rdma = [(f"mlx5_{number}", "400") for number in range(8)] + [("mlx5_8", "100")]
     seen = detect_machine(machine(tmp_path, gpus=["NVIDIA H200"] * 8, rdma=rdma, ethernet=[("eno1", "1000")]))
     assert seen.gpus == ("NVIDIA H200",) * 8
-    assert seen.memory_bytes == 1 << 30
-    assert (seen.processor_model, seen.processor_count, seen.numa_nodes) == ("A Processor", 2, 1)
+    assert seen.host.memory_bytes == 1 << 30
+    assert (seen.host.processor, seen.host.cpus) == ("A Processor", "0-1")
     system, how = system_of_machine(seen)
     assert system.name == "h200-sxm"
     assert system.nics is not None
@@ -162,13 +165,7 @@ def test_a_gpu_that_is_not_described_is_named(tmp_path: Path) -> None:
 
 def test_an_empty_tree_is_all_unknown(tmp_path: Path) -> None:
     seen = detect_machine(tmp_path)
-    assert (seen.gpus, seen.processor_model, seen.processor_count, seen.memory_bytes, seen.ports) == (
-        None,
-        None,
-        None,
-        None,
-        (),
-    )
+    assert (seen.gpus, seen.host, seen.ports) == (None, Host(), ())
 
 
 def test_this_machine_is_detected_without_failing() -> None:
@@ -181,7 +178,7 @@ SCHEMA = Path(__file__).resolve().parents[3] / "schema" / "system.schema.json"
 
 
 def test_the_published_schema_is_that_of_the_types() -> None:
-    assert SCHEMA.read_text() == schema_text(), "python -m busbw.system > schema/system.schema.json"
+    assert SCHEMA.read_text() == schema_text("system"), "python -m busbw.schema system"
 
 
 @pytest.mark.parametrize("name", systems())

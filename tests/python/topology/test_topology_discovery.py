@@ -7,10 +7,10 @@ import msgspec
 import pytest
 import topology_machines as machines
 from conftest import ROOT
-from topology_machines import discover
+from topology_machines import connection_of, discover, path_of
 
+from busbw.schema import schema_text
 from busbw.topology import Topology
-from busbw.topology.__main__ import schema_text
 from busbw.topology.views.nearest import labels_text, nearest, pcie_nics
 
 
@@ -20,10 +20,10 @@ def test_each_gpu_of_an_hgx_has_its_own_nic(tmp_path: Path) -> None:
     for number in range(8):
         assert nearest(topology, f"GPU{number}", pcie_nics(topology)) == ("PIX", (f"NIC{number}",))
         assert nearest(topology, f"NIC{number}", ["GPU0", "GPU4", f"GPU{number}"]) == ("PIX", (f"GPU{number}",))
-    assert {topology.connection("GPU0", f"GPU{number}") for number in range(1, 8)} == {"NV18"}
-    assert [topology.path("GPU0", f"GPU{n}").pcie for n in (3, 4)] == ["NODE", "SYS"]  # type: ignore[union-attr]
-    assert topology.connection("NIC8", "NIC9") == "PIX"
-    assert topology.connection("NIC0", "NIC7") == "SYS"
+    assert {connection_of(topology, "GPU0", f"GPU{number}") for number in range(1, 8)} == {"NV18"}
+    assert [path_of(topology, "GPU0", f"GPU{n}").pcie for n in (3, 4)] == ["NODE", "SYS"]  # type: ignore[union-attr]
+    assert connection_of(topology, "NIC8", "NIC9") == "PIX"
+    assert connection_of(topology, "NIC0", "NIC7") == "SYS"
     assert (topology.gpus or ())[0].nvlinks is not None
     assert (topology.gpus or ())[0].nvlinks.to_switch == 18
 
@@ -40,7 +40,7 @@ def test_bridges_of_a100s_join_pairs(tmp_path: Path) -> None:
         ("GPU2", "GPU3"): "NV12",
     }
     assert (topology.gpus or ())[3].nvlinks.to_gpus == {"GPU2": 12}  # type: ignore[union-attr]
-    far = topology.path("GPU1", "GPU2")
+    far = path_of(topology, "GPU1", "GPU2")
     assert far is not None
     assert far.peer_access is not None
     assert (far.peer_access.read, far.peer_access.nvlink) == ("chipset not supported", "topology not supported")
@@ -48,7 +48,7 @@ def test_bridges_of_a100s_join_pairs(tmp_path: Path) -> None:
 
 def test_a_machine_without_bridges(tmp_path: Path) -> None:
     topology = discover(machines.one_gpu(tmp_path), tmp_path)
-    assert topology.connection("GPU0", "NIC0") == "PHB"
+    assert connection_of(topology, "GPU0", "NIC0") == "PHB"
     (nic,) = topology.nics or ()
     assert (nic.name, nic.ports[0].rate_gbit, nic.pcie) == ("ens5", None, None)
 
@@ -68,8 +68,8 @@ def test_without_a_driver_the_bus_still_shows_gpus(tmp_path: Path) -> None:
     assert [(gpu.label, gpu.bus_id, gpu.name) for gpu in topology.gpus or ()] == [
         (f"GPU{number}", one.bus_id, None) for number, one in enumerate(fake.gpus)
     ]
-    assert topology.connection("GPU0", "GPU1") == "PIX"
-    assert topology.connection("GPU0", "NIC0") == "PIX"
+    assert connection_of(topology, "GPU0", "GPU1") == "PIX"
+    assert connection_of(topology, "GPU0", "NIC0") == "PIX"
     assert (topology.gpus or ())[0].nvlinks is None
     assert any("4 NVIDIA GPUs on the bus" in note for note in topology.notes)
 
@@ -86,7 +86,7 @@ def test_a_nic_that_is_on_no_bus_does_not_hide_the_nearest(tmp_path: Path) -> No
     fake = machines.hgx_h100(tmp_path)
     topology = discover(fake, tmp_path, virtual_too=True)
     assert [nic.name for nic in topology.nics or () if nic.kind == "virtual"] == ["docker0"]
-    assert topology.connection("GPU0", "NIC8") is None
+    assert connection_of(topology, "GPU0", "NIC8") is None
     assert nearest(topology, "GPU0", pcie_nics(topology)) == ("PIX", ("NIC0",))
     assert nearest(topology, "GPU0", ["NIC0", "NIC8"]) is None
 
@@ -110,12 +110,12 @@ def test_labels_in_short(labels: list[str], text: str) -> None:
 
 
 def test_the_schema_is_the_one_that_is_kept() -> None:
-    assert (ROOT / "schema" / "topology.schema.json").read_text() == schema_text()
+    assert (ROOT / "schema" / "topology.schema.json").read_text() == schema_text("topology")
 
 
 @pytest.mark.parametrize("name", machines.MACHINES)
 def test_every_machine_keeps_the_schema(tmp_path: Path, name: str) -> None:
     topology = discover(machines.MACHINES[name](tmp_path), tmp_path, virtual_too=True)
     written = msgspec.json.encode(topology)
-    jsonschema.validate(msgspec.json.decode(written), msgspec.json.decode(schema_text().encode()))
+    jsonschema.validate(msgspec.json.decode(written), msgspec.json.decode(schema_text("topology").encode()))
     assert msgspec.json.decode(written, type=Topology) == topology

@@ -3,22 +3,20 @@
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from typing import cast
 
 import pynvml
 import pytest
 import topology_machines as machines
 from hypothesis import given
 from hypothesis import strategies as st
-from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link, discover
+from topology_machines import TO_GPU, TO_SWITCH, FakeGpu, FakeNvml, Link, connection_of, discover
 
 from busbw.topology import Topology
 from busbw.topology.sources import nvml
 from busbw.topology.sources.gpu_paths import LinkEnd, nvlinks_between
-from busbw.topology.sources.nvml_functions import Nvml, library
 from busbw.topology.types import Access, Gpu
 
-FUNCTIONS = sorted(name for name in vars(Nvml) if name.startswith("nvml"))
+FUNCTIONS = sorted(name for name in vars(FakeNvml) if name.startswith("nvml"))
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +28,7 @@ def hgx(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeNvml, Path, Topol
 
 
 def test_the_package_has_every_function_that_is_asked() -> None:
-    package = library()
+    package = nvml.library()
     assert package is not None
     assert [name for name in FUNCTIONS if not callable(getattr(package, name, None))] == []
     assert issubclass(package.NVMLError, Exception)
@@ -145,8 +143,8 @@ def test_a_lost_gpu_does_not_hide_the_others(tmp_path: Path) -> None:
 
     topology = discover(LosesOne(fake.gpus, level=fake.level), tmp_path)
     assert [gpu.name is None for gpu in topology.gpus or ()] == [False] * 3 + [True] + [False] * 4
-    assert topology.connection("GPU3", "GPU4") is None
-    assert topology.connection("GPU2", "GPU4") == "NV18"
+    assert connection_of(topology, "GPU3", "GPU4") is None
+    assert connection_of(topology, "GPU2", "GPU4") == "NV18"
     assert topology.notes == ("nvmlDeviceGetHandleByIndex failed: GPU is lost",)
 
 
@@ -154,7 +152,7 @@ def test_a_function_that_the_package_lacks_is_like_one_that_the_driver_lacks(tmp
     class Old(FakeNvml):
         nvmlDeviceGetMigMode = None  # type: ignore[assignment]  # noqa: N815
 
-    seen = nvml.snapshot(cast(Nvml, Old(machines.one_gpu(tmp_path).gpus)))
+    seen = nvml.snapshot(Old(machines.one_gpu(tmp_path).gpus))
     assert seen.gpus is not None
     assert seen.gpus[0].mig_mode is None
     assert seen.gpus[0].name == "NVIDIA L4"
@@ -171,15 +169,15 @@ def test_links_that_are_down_do_not_count(tmp_path: Path) -> None:
     for number in (0, 5):
         fake.gpus[1].links[number].active = False
     topology = discover(fake, tmp_path)
-    assert topology.connection("GPU0", "GPU1") == "NV16"
-    assert topology.connection("GPU0", "GPU2") == "NV18"
+    assert connection_of(topology, "GPU0", "GPU1") == "NV16"
+    assert connection_of(topology, "GPU0", "GPU2") == "NV18"
     for one in fake.gpus:
         for link in one.links:
             link.active = False
     dark = discover(fake, tmp_path)
     assert (dark.gpus or ())[0].nvlinks is not None
     assert (dark.gpus or ())[0].nvlinks.active == 0
-    assert dark.connection("GPU0", "GPU1") == "NODE"
+    assert connection_of(dark, "GPU0", "GPU1") == "NODE"
 
 
 def test_switches_that_a_virtual_machine_hides(tmp_path: Path) -> None:
@@ -187,12 +185,12 @@ def test_switches_that_a_virtual_machine_hides(tmp_path: Path) -> None:
     for one in fake.gpus:
         for link in one.links:
             link.remote = ""
-    assert discover(fake, tmp_path).connection("GPU0", "GPU7") == "NV18"  # the driver grants access over NVLink
+    assert connection_of(discover(fake, tmp_path), "GPU0", "GPU7") == "NV18"  # the driver grants access over NVLink
     fake.access = lambda _one, _other, index: 5 if index == 2 else 0
-    assert discover(fake, tmp_path).connection("GPU0", "GPU7") == "SYS"
+    assert connection_of(discover(fake, tmp_path), "GPU0", "GPU7") == "SYS"
     fake.broken = {"nvmlDeviceGetP2PStatus": pynvml.NVMLError(machines.NOT_SUPPORTED)}
     unknown = discover(fake, tmp_path)
-    assert unknown.connection("GPU0", "GPU7") is None
+    assert connection_of(unknown, "GPU0", "GPU7") is None
     assert any("28 pairs" in note for note in unknown.notes)
 
 

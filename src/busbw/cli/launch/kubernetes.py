@@ -51,15 +51,8 @@ _GPU = "nvidia.com/gpu"
     "resources",
     multiple=True,
     metavar="NAME=AMOUNT",
-    help="Resource of each pod, such as vpc.amazonaws.com/efa=32, rdma/hca_shared_devices_a=1, memory=64Gi or cpu=16. "
+    help="Resource of each pod, such as vpc.amazonaws.com/efa=32, rdma/ib=1, hugepages-2Mi=5120Mi or memory=64Gi. "
     "[default: requests of 1 CPU and 1Gi per rank]",
-)
-@click.option(
-    "--huge-pages",
-    "huge_pages",
-    multiple=True,
-    metavar="SIZE=AMOUNT",
-    help="Huge pages of each pod, such as 2Mi=5120Mi.",
 )
 @click.option("--shm", default="", metavar="AMOUNT", help="Size of /dev/shm, such as 16Gi.  [default: 1Gi]")
 @click.option(
@@ -139,7 +132,6 @@ def kubernetes(
     gpus: int | None,
     processes_per_node: int | None,
     resources: tuple[str, ...],
-    huge_pages: tuple[str, ...],
     shm: str,
     selectors: tuple[str, ...],
     tolerations: tuple[str, ...],
@@ -159,7 +151,7 @@ def kubernetes(
     keep: bool,
 ) -> int:
     """Starts COLLECTIVE in a Kubernetes cluster through kubectl, as one pod per node."""
-    resource_amounts = _resource_amounts(resources, huge_pages, gpus)
+    resource_amounts = _resource_amounts(resources, gpus)
     if shm:
         parse_quantity(shm)  # raises an error if invalid
     target = KubernetesTarget(
@@ -207,21 +199,11 @@ def kubernetes(
     return execute_plan(options, launcher.render(job, target), launcher.submit)
 
 
-def _resource_amounts(
-    resources: Sequence[str], huge_pages: Sequence[str], gpus: int | None
-) -> tuple[tuple[str, str], ...]:
+def _resource_amounts(resources: Sequence[str], gpus: int | None) -> tuple[tuple[str, str], ...]:
     """Returns the name and the amount of each resource that a pod requests."""
-    amounts = dict(_parse_amount(text, "--resource memory=64Gi") for text in resources)
-    for text in huge_pages:
-        page_size, amount = _parse_amount(text, "--huge-pages 2Mi=5120Mi")
-        amounts[f"hugepages-{page_size}"] = amount
+    amounts = dict(parse_pair(text, "--resource memory=64Gi") for text in resources)
+    for amount in amounts.values():
+        parse_quantity(amount)  # raises an error if invalid
     if gpus is not None:
         amounts[_GPU] = str(gpus)
     return tuple(amounts.items())
-
-
-def _parse_amount(text: str, example: str) -> tuple[str, str]:
-    """Parses NAME=AMOUNT. `example` is a valid option for the error message."""
-    name, amount = parse_pair(text, example)
-    parse_quantity(amount)  # raises an error if invalid
-    return name, amount

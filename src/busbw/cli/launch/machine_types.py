@@ -17,7 +17,6 @@ from busbw.json_output import json_object
 from busbw.launchers.machine_types.machine_type import (
     EnvironmentVariable,
     MachineType,
-    SlurmOption,
     built_in_types,
     load,
 )
@@ -158,18 +157,13 @@ def _sections(machine_type: MachineType) -> Iterator[tuple[str, list[_Row]]]:
     yield "required variables", variables
     yield "variables for speed", _variable_rows(machine_type.tuning)
     yield "requested on Kubernetes", list(_kubernetes_rows(machine_type))
-    yield "options of a Slurm job", _slurm_rows(machine_type.slurm_job)
-    yield "options of a Slurm step", _slurm_rows(machine_type.slurm_step)
+    yield "options of a Slurm job", [(each.option, each.reason, each.source) for each in machine_type.slurm_job]
     requirements = [("-", requirement.what, requirement.source) for requirement in machine_type.requires]
     yield "further requirements", requirements
 
 
 def _variable_rows(variables: Iterable[EnvironmentVariable]) -> list[_Row]:
     return [(f"{variable.name}={variable.value}", variable.reason, variable.source) for variable in variables]
-
-
-def _slurm_rows(options: Iterable[SlurmOption]) -> list[_Row]:
-    return [(option.option, option.reason, option.source) for option in options]
 
 
 def _kubernetes_rows(machine_type: MachineType) -> Iterator[_Row]:

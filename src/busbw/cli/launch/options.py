@@ -190,7 +190,7 @@ class LaunchOptions:
 def _machine_type_names() -> list[str]:
     from busbw.launchers.machine_types import machine_type  # slow: reads all machine types
 
-    return machine_type.names()
+    return list(machine_type.built_in_types())
 
 
 _OPTIONS = (

@@ -36,7 +36,7 @@ from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
 from busbw.launchers.slurm.allocation import Allocation, has_allocation
 from busbw.launchers.slurm.exit_code import NodesNotStartedError
-from busbw.launchers.slurm.hostlist import parse_hostlist
+from busbw.launchers.slurm.hostlist import expand_hostlist
 from busbw.launchers.slurm.reserved_options import RESERVED_BY_SRUN, reject_reserved
 from busbw.launchers.slurm.script import SlurmTarget, batch_script
 from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S
@@ -184,7 +184,7 @@ def slurm(
     if topology_order:
         nodes_by_switch, remarks = find_nodes_by_switch(dry_run=options.dry_run)
         if not hosts:
-            allocated_names = parse_hostlist(current_allocation.node_list)[:node_count]
+            allocated_names = list(expand_hostlist(current_allocation.node_list))[:node_count]
             hosts = tuple(HostSlots(name, default_processes) for name in allocated_names)
         hosts = sort_hosts(hosts, nodes_by_switch)
 

@@ -5,10 +5,10 @@ No call creates a GPU context.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from busbw.doctor.model import Unreadable
-from busbw.topology.sources.nvml_functions import library
+from busbw.topology.sources.nvml import library
 from busbw.units import plain
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ def open_nvml() -> Iterator[Any]:
     Raises:
         Unreadable: The package or the driver's library is missing, or the driver does not answer.
     """
-    nvml = cast(Any, library())
+    nvml = library()
     if nvml is None:
         raise Unreadable("the Python package nvidia-ml-py")
     try:

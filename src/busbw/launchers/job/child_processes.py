@@ -195,8 +195,8 @@ class ChildProcesses:
         child.was_terminated = True
         if self._grace and not self._grace.has_failed:
             child.is_lost = True
-            if self._callbacks and self._callbacks.on_error:
-                self._callbacks.on_error(self._grace.lost_message, child.command.process)
+            if self._callbacks:
+                self._callbacks.emit_error(self._grace.lost_message, child.command.process)
         child.send_interrupt(self._policy.first_end_signal())
 
     def _forward_signals(self) -> None:

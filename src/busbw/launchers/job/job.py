@@ -113,19 +113,17 @@ class Job:
         return {**dict(self.environment), "BUSBW_LAUNCHER": "busbw", "BUSBW_SIZE": str(size), "BUSBW_RENDEZVOUS": store}
 
 
-def process_variables(
-    process: int, *, node: int = 0, local: int | None = None, local_size: int | None = None
-) -> dict[str, str]:
+def process_variables(process: int, *, node: int, local: int, local_size: int) -> dict[str, str]:
     """Returns the variables that differ between the processes of a job.
 
     Args:
         process: Number of the process in the job.
         node: Number of the process's node.
-        local: Number of the process on its node. None if unknown; the variable is then omitted.
-        local_size: Number of processes on its node. None if unknown; the variable is then omitted.
+        local: Number of the process on its node.
+        local_size: Number of processes on its node.
     """
     values = {"BUSBW_RANK": process, "BUSBW_LOCAL_RANK": local, "BUSBW_LOCAL_SIZE": local_size, "BUSBW_NODE": node}
-    return {name: str(value) for name, value in values.items() if value is not None}
+    return {name: str(value) for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -209,11 +207,6 @@ def redact_token(text: str, token: str) -> str:
     return text.replace(token, TOKEN_PLACEHOLDER) if token else text
 
 
-def as_pairs(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Variables in the form of `Command.environment` and `Job.environment`."""
-    return tuple(variables.items())
-
-
 @dataclass(frozen=True)
 class LaunchCallbacks:
     """Callbacks of a running job. They are called from the thread that called `submit`."""
@@ -236,7 +229,11 @@ class LaunchCallbacks:
     """True if the reader of the `on_line` output has paused. The stdout of process 0 is then not read until the reader
     continues, or until an interrupt."""
 
+    def emit_error(self, line: bytes, source: int | str | None = None) -> None:
+        """Passes a line of stderr and its process or host to `on_error`, if it is set."""
+        if self.on_error:
+            self.on_error(line, source)
+
     def print_error(self, message: str) -> None:
         """Passes a message of the launcher to `on_error`, if it is set."""
-        if self.on_error:
-            self.on_error(f"busbw: {message}\n".encode(), None)
+        self.emit_error(f"busbw: {message}\n".encode())

@@ -26,11 +26,6 @@ _ORDERLY_CODES = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTER
 """Exit codes of signals that are no crash: signals that the engine handles, and SIGPIPE after the reader closed."""
 
 
-def run(command: Command, callbacks: LaunchCallbacks | None = None) -> int:
-    """Runs one command to its end and returns its exit code. Without callbacks it inherits our output."""
-    return run_all([command], callbacks)[0].code
-
-
 def run_all(
     commands: Sequence[Command],
     callbacks: LaunchCallbacks | None = None,
@@ -163,7 +158,6 @@ __all__ = [
     "job_exit_code",
     "rank_lost_if_crashed",
     "report_crash",
-    "run",
     "run_all",
     "written_files",
 ]

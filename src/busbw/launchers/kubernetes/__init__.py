@@ -12,14 +12,7 @@ from busbw.errors import UsageError
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, redact_token
 from busbw.launchers.kubernetes import kubectl
 from busbw.launchers.kubernetes.follower import JobFollower
-from busbw.launchers.kubernetes.manifests import (
-    Manifests,
-    build_manifests,
-    patch_text,
-    resume_patch,
-    suspend_fields,
-    with_owner,
-)
+from busbw.launchers.kubernetes.manifests import Manifests, build_manifests, resume_patch
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
 from busbw.launchers.kubernetes.target import KubernetesTarget, has_fixed_content
 from busbw.secret_variables import REDACTED
@@ -30,8 +23,6 @@ _CREATION_COMMENT = """\
 # busbw launch creates the {kind} first{suspended}, then the rest with it as their owner{resumed}:"""
 _POLL_COMMENT = """\
 # It polls the pods until the job ends (also events and nodes while a pod waits), and reads the log of process 0:"""
-_UID_PLACEHOLDER = "<uid>"
-"""Placeholder for the UID that the cluster assigns to the workload."""
 _DELETION_COMMENT = "# At the end or after an interrupt, it deletes the {kind}, and with it the rest:"
 
 
@@ -64,8 +55,7 @@ class KubernetesPlan(LaunchPlan):
             )
         )
         create_workload, create_owned, *resume_workload = self.commands
-        workload_note, owned_note = self._creation_notes()
-        lines += [f"#   {create_workload.text()}{workload_note}", f"#   {create_owned.text()}{owned_note}"]
+        lines += [f"#   {create_workload.text()}  # the {kind}", f"#   {create_owned.text()}  # the rest"]
         lines += [f"#   {command.text()}" for command in resume_workload]
         lines += [_POLL_COMMENT, *(f"#   {command.text()}" for command in self.poll_commands)]
         if self.cleanup:
@@ -80,15 +70,6 @@ class KubernetesPlan(LaunchPlan):
         """Text for the comment on the objects, if variables of --env are hidden."""
         secret = next(manifest for manifest in self.job_manifests.owned if manifest["kind"] == "Secret")
         return f", and {REDACTED} with your values" if REDACTED in secret["stringData"].values() else ""
-
-    def _creation_notes(self) -> tuple[str, str]:
-        """Comments on the two creation commands: the objects as sent have fields that the shown objects do not have."""
-        workload_note = f"  # the {self.job_manifests.workload['kind']}"
-        if self.job_manifests.starts_suspended:
-            workload_note += f", with {patch_text(suspend_fields(self.job_manifests))}"
-        owned = with_owner(self.job_manifests.owned[0], self.job_manifests.workload, _UID_PLACEHOLDER)
-        owner_fields = {"metadata": {"ownerReferences": owned["metadata"]["ownerReferences"]}}
-        return workload_note, f"  # the rest, each with {patch_text(owner_fields)}"
 
 
 def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
@@ -107,9 +88,9 @@ def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
     kind = job_manifests.workload["kind"].lower()
     create = kubectl.limited_command(target, *kubectl.CREATE_ARGUMENTS)
     commands = [Command(create), Command(create)]  # the workload, and the objects that it owns
-    resume = resume_patch(job_manifests)
-    if resume and not target.queue:  # a queue resumes the job itself
-        commands.append(Command(kubectl.limited_command(target, *kubectl.patch_arguments(kind, job.name, resume))))
+    if job_manifests.starts_suspended and not target.queue:  # a queue resumes the job itself
+        resume = kubectl.patch_arguments(kind, job.name, resume_patch())
+        commands.append(Command(kubectl.limited_command(target, *resume)))
     list_pods = ("get", "pods", "-l", f"{INSTANCE_LABEL}={job.name}", "-o", "json")
     follow_log = ("logs", "POD", "-c", CONTAINER, "--timestamps", "-f")
     delete = Command(kubectl.limited_command(target, *kubectl.delete_arguments(kind, job.name)))

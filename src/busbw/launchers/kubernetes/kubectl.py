@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from busbw.errors import BusbwError, UsageError
-from busbw.launchers.kubernetes.manifests import patch_text
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
 KUBECTL = "kubectl"
@@ -112,7 +111,7 @@ CREATE_ARGUMENTS = ("create", "-f", "-", "-o", "json")
 
 def patch_arguments(kind: str, name: str, change: dict[str, Any]) -> tuple[str, ...]:
     """Returns arguments that merge a change into an object."""
-    return ("patch", kind, name, "--type=merge", "-p", patch_text(change), "-o", "name")
+    return ("patch", kind, name, "--type=merge", "-p", json.dumps(change, separators=(",", ":")), "-o", "name")
 
 
 def delete_arguments(kind: str, name: str) -> tuple[str, ...]:

@@ -1,13 +1,10 @@
 """Applies a machine type to a Kubernetes target. Settings of the user override it."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from busbw.launchers.kubernetes.target import KubernetesTarget, Toleration
 from busbw.launchers.machine_types.machine_type import MachineType
-
-_Value = TypeVar("_Value", bound=Hashable)
 
 
 def with_machine_type(target: KubernetesTarget, machine_type: MachineType) -> KubernetesTarget:
@@ -27,8 +24,8 @@ def with_machine_type(target: KubernetesTarget, machine_type: MachineType) -> Ku
         target,
         resources=_merge(resources, target.resources),
         node_selector=_merge(labels, target.node_selector),
-        tolerations=_unique([*tolerations, *target.tolerations]),
-        capabilities=_unique([*capabilities, *target.capabilities]),
+        tolerations=tuple(dict.fromkeys([*tolerations, *target.tolerations])),
+        capabilities=tuple(dict.fromkeys([*capabilities, *target.capabilities])),
         shm=target.shm or (machine_type.shm.value if machine_type.shm else ""),
     )
 
@@ -36,7 +33,3 @@ def with_machine_type(target: KubernetesTarget, machine_type: MachineType) -> Ku
 def _merge(defaults: dict[str, str], overrides: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Merges names with values. An override with an empty value or 0 removes its name."""
     return tuple((name, value) for name, value in {**defaults, **dict(overrides)}.items() if value not in ("", "0"))
-
-
-def _unique(values: Sequence[_Value]) -> tuple[_Value, ...]:
-    return tuple(dict.fromkeys(values))

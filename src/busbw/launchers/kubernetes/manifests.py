@@ -6,10 +6,8 @@ The workload owns all other objects of the job. It has one of three kinds:
 - an MPIJob, in which mpirun starts the processes over ssh.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from busbw.engine import NODE_NAME_VARIABLE
 from busbw.launchers.job.job import Job
@@ -19,22 +17,14 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _JOIN_LIMIT_S = "600"
 """Seconds that a process waits for the others. Pods start minutes apart if some nodes must pull the image."""
+_TTL_S = 3600
+"""How long the cluster keeps a finished job that was not deleted."""
 _NODE_NAME: Manifest = {"name": NODE_NAME_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _REPLICATED_JOB = "ranks"
 """Name of the only Job in a JobSet. The names of its pods contain it."""
 _HOSTFILE = "/etc/mpi/hostfile"
 """File that the operator of MPIJobs writes into the launcher pod."""
-
-
-class _WorkloadParts(NamedTuple):
-    """The parts of a job's objects that depend on the kind of the workload."""
-
-    workload: Manifest
-    pod_count: int
-    services: tuple[Manifest, ...] = ()
-    suspend_path: tuple[str, ...] = ()
-    """As `Manifests.suspend_path`."""
 
 
 @dataclass(frozen=True)
@@ -44,54 +34,41 @@ class Manifests:
     workload: Manifest
     """Owner of the other objects: deleting it deletes them and its pods."""
     owned: tuple[Manifest, ...]
-    suspend_path: tuple[str, ...]
-    """Path of the field that suspends the workload. Empty if it starts at once."""
+    starts_suspended: bool
+    """True if the workload is created suspended, so that no pod starts before the Secret and the Service exist."""
     pod_count: int
     """Number of pods of the workload."""
     requests: Mapping[str, str]
     """Resource requests of each measuring pod."""
 
-    @property
-    def starts_suspended(self) -> bool:
-        """True if the workload is created suspended."""
-        return bool(self.suspend_path)
-
 
 def build_manifests(job: Job, target: KubernetesTarget) -> Manifests:
     """Builds the objects of a job."""
     build = {"job": _build_job, "jobset": _build_jobset, "mpijob": _build_mpijob}[target.kind]
-    parts = build(job, target)
+    services = [_build_service(job, target)] if target.kind == "job" else []
+    is_mpijob = target.kind == "mpijob"
     return Manifests(
-        workload=parts.workload,
-        owned=(*parts.services, _build_secret(job, target)),
-        suspend_path=parts.suspend_path,
-        pod_count=parts.pod_count,
+        workload=build(job, target),
+        owned=(*services, _build_secret(job, target)),
+        # The operator of a suspended MPIJob would resume its launcher pod without waiting for the workers. The Secret
+        # need not exist first, because only the launcher pod needs it, and that pod comes last.
+        starts_suspended=not is_mpijob,
+        pod_count=job.nodes + (1 if is_mpijob else 0),
         requests=pods.requests(job, target),
     )
 
 
-def suspended_workload(job_manifests: Manifests) -> Manifest:
-    """The workload at its creation, suspended so that no pod starts before the Secret and the Service exist."""
+def created_workload(job_manifests: Manifests) -> Manifest:
+    """The workload at its creation, with a field that suspends it if it starts suspended."""
+    workload = job_manifests.workload
     if not job_manifests.starts_suspended:
-        return job_manifests.workload
-    return _with_field(job_manifests.workload, job_manifests.suspend_path, True)
+        return workload
+    return {**workload, "spec": {**workload["spec"], "suspend": True}}
 
 
-def suspend_fields(job_manifests: Manifests) -> Manifest:
-    """The fields that `suspended_workload` adds. Only if `starts_suspended` is true."""
-    return _with_field({}, job_manifests.suspend_path, True)
-
-
-def resume_patch(job_manifests: Manifests) -> Manifest:
-    """The patch that resumes the workload. Empty if it was not suspended."""
-    if not job_manifests.starts_suspended:
-        return {}
-    return _with_field({}, job_manifests.suspend_path, False)
-
-
-def patch_text(change: Manifest) -> str:
-    """A change in the syntax of `kubectl patch -p`."""
-    return json.dumps(change, separators=(",", ":"))
+def resume_patch() -> Manifest:
+    """The patch that resumes a suspended workload."""
+    return {"spec": {"suspend": False}}
 
 
 def with_owner(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:
@@ -105,8 +82,9 @@ def with_owner(manifest: Manifest, workload: Manifest, uid: str) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 
-def _build_job(job: Job, target: KubernetesTarget) -> _WorkloadParts:
-    service = {
+def _build_service(job: Job, target: KubernetesTarget) -> Manifest:
+    """Headless Service for the names of the pods of an Indexed Job."""
+    return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": _metadata(job.name, job, target),
@@ -118,25 +96,27 @@ def _build_job(job: Job, target: KubernetesTarget) -> _WorkloadParts:
             "ports": [{"name": "rendezvous", "port": target.port}],
         },
     }
-    workload = {
+
+
+def _build_job(job: Job, target: KubernetesTarget) -> Manifest:
+    return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": _metadata(job.name, job, target, is_workload=True),
         "spec": _indexed_job_spec(job, target, leader_host=f"{job.name}-0.{job.name}", subdomain=job.name)
-        | {"ttlSecondsAfterFinished": target.ttl_s},
+        | {"ttlSecondsAfterFinished": _TTL_S},
     }
-    return _WorkloadParts(workload, job.nodes, services=(service,), suspend_path=("spec", "suspend"))
 
 
-def _build_jobset(job: Job, target: KubernetesTarget) -> _WorkloadParts:
-    workload = {
+def _build_jobset(job: Job, target: KubernetesTarget) -> Manifest:
+    return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": _metadata(job.name, job, target, is_workload=True),
         "spec": {
             "network": {"enableDNSHostnames": True, "subdomain": job.name, "publishNotReadyAddresses": True},
             "failurePolicy": {"maxRestarts": 0},
-            "ttlSecondsAfterFinished": target.ttl_s,
+            "ttlSecondsAfterFinished": _TTL_S,
             "replicatedJobs": [
                 {
                     "name": _REPLICATED_JOB,
@@ -150,7 +130,6 @@ def _build_jobset(job: Job, target: KubernetesTarget) -> _WorkloadParts:
             ],
         },
     }
-    return _WorkloadParts(workload, job.nodes, suspend_path=("spec", "suspend"))
 
 
 def _mpi_launcher_template(job: Job, target: KubernetesTarget) -> Manifest:
@@ -188,9 +167,9 @@ def _mpi_worker_template(job: Job, target: KubernetesTarget) -> Manifest:
     return pods.pod_template(job, target, container, measures=True)
 
 
-def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
+def _build_mpijob(job: Job, target: KubernetesTarget) -> Manifest:
     launcher, worker = _mpi_launcher_template(job, target), _mpi_worker_template(job, target)
-    workload = {
+    return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
         "metadata": _metadata(job.name, job, target, is_workload=True),
@@ -202,7 +181,7 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
                 "cleanPodPolicy": "Running",
                 "backoffLimit": 0,
                 "activeDeadlineSeconds": target.active_limit_s,
-                "ttlSecondsAfterFinished": target.ttl_s,
+                "ttlSecondsAfterFinished": _TTL_S,
             },
             "mpiReplicaSpecs": {
                 "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": launcher},
@@ -210,9 +189,6 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
             },
         },
     }
-    # An MPIJob is not created suspended: the operator would resume its launcher pod without waiting for the workers.
-    # The Secret need not exist first, because only the launcher pod needs it, and that pod comes last.
-    return _WorkloadParts(workload, job.nodes + 1)
 
 
 def _indexed_job_spec(job: Job, target: KubernetesTarget, *, leader_host: str, subdomain: str = "") -> Manifest:
@@ -272,10 +248,3 @@ def _metadata(name: str, job: Job, target: KubernetesTarget, *, is_workload: boo
     if is_workload and target.queue:
         metadata["labels"] |= {_QUEUE_LABEL: target.queue}
     return metadata
-
-
-def _with_field(manifest: Manifest, path: tuple[str, ...], value: object) -> Manifest:
-    """Returns a copy of the object with the value at a path of nested fields."""
-    key, *inner_path = path
-    new_value = _with_field(manifest.get(key, {}), tuple(inner_path), value) if inner_path else value
-    return {**manifest, key: new_value}

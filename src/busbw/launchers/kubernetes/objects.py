@@ -46,7 +46,6 @@ class Metadata(msgspec.Struct, rename="camel", frozen=True):
     """Metadata of an object."""
 
     name: str
-    uid: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     deletion_timestamp: str | None = None

@@ -72,8 +72,6 @@ class KubernetesTarget:
     share_nodes: bool = False
     """True if several pods of the job may share a node."""
     port: int = DEFAULT_PORT
-    ttl_s: int = 3600
-    """How long the cluster keeps a finished job that was not deleted."""
     active_limit_s: int = 86400
     """How long the job may run, including the wait for nodes, before the cluster ends it."""
     pending_limit_s: int = 60

@@ -3,7 +3,7 @@
 from busbw.errors import BusbwError
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.kubernetes.kubectl import KubectlClient
-from busbw.launchers.kubernetes.manifests import Manifests, resume_patch, suspended_workload, with_owner
+from busbw.launchers.kubernetes.manifests import Manifests, created_workload, resume_patch, with_owner
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
 
@@ -27,15 +27,15 @@ class Workload:
     def create(self) -> None:
         """Creates the workload suspended, then the objects that it owns, and resumes it."""
         self._callbacks.on_status(f"waiting for the cluster to accept the {self.title}")
-        created = self._client.create([suspended_workload(self._manifests)])
+        created = self._client.create([created_workload(self._manifests)])
         self._is_created = True
         uid = str(created["metadata"]["uid"])
         self._client.create([with_owner(manifest, self._manifests.workload, uid) for manifest in self._manifests.owned])
-        patch = resume_patch(self._manifests)
+        patch = resume_patch()
         if self.kind == "job" and "backoffLimitPerIndex" not in created["spec"]:
             # Kubernetes before 1.29 drops that field. This limit ends the job at the first failure instead of a retry.
             patch["spec"]["backoffLimit"] = 0
-        if patch and not self._target.queue:  # a queue resumes the job itself
+        if self._manifests.starts_suspended and not self._target.queue:  # a queue resumes the job itself
             self._client.patch(self.kind, self.name, patch)
 
     def delete(self) -> None:

@@ -104,7 +104,7 @@ class Capability(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True
 
 
 class SlurmOption(_Sourced, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """One option of sbatch or srun."""
+    """One option of a Slurm job."""
 
     option: Annotated[str, Meta(pattern=rf"\A--[a-z][^ {_CONTROL}]*\Z")]
     reason: Text
@@ -140,9 +140,7 @@ class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True,
     node_labels: list[Label] = []
     tolerations: list[Toleration] = []
     slurm_job: list[SlurmOption] = []
-    """Options of sbatch or salloc."""
-    slurm_step: list[SlurmOption] = []
-    """Options of srun."""
+    """Options of the job in addition to the launcher's, such as those of sbatch."""
     requires: list[Requirement] = []
     notes: list[Text] = []
     sources: dict[str, Text] = {}
@@ -231,11 +229,6 @@ _CATALOG = Catalog(
 def built_in_types() -> dict[str, MachineType]:
     """All built-in machine types by name."""
     return _CATALOG.all
-
-
-def names() -> list[str]:
-    """Names of the built-in machine types."""
-    return list(_CATALOG.all)
 
 
 def find_built_in(name: str) -> MachineType | None:

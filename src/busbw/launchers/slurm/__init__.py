@@ -20,7 +20,7 @@ import msgspec
 from busbw.engine import WORLD_VARIABLES
 from busbw.errors import SIGNALLED, BusbwError, UsageError
 from busbw.launchers.job import processes
-from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile, as_pairs
+from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, PrivateFile
 from busbw.launchers.slurm import commands, follower, script, srun
 from busbw.launchers.slurm.script import SlurmTarget
 from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S
@@ -71,13 +71,12 @@ class SlurmPlan(LaunchPlan):
         return make_folder + super().text()
 
 
-def render(job: Job, target: SlurmTarget | None = None) -> SlurmPlan:
+def render(job: Job, target: SlurmTarget) -> SlurmPlan:
     """Returns a batch script with its sbatch command if the target has a folder, and an srun command otherwise."""
-    target = target or SlurmTarget()
     remarks = (f"{target.steps} steps in sequence, each with its own run",) if target.steps > 1 else ()
     if target.folder is not None:
         batch = PrivateFile(target.folder / SCRIPT, script.batch_script(job, target))
-        command = Command(script.sbatch_command(job, target, batch.path), as_pairs(job.secrets))
+        command = Command(script.sbatch_command(job, target, batch.path), tuple(job.secrets.items()))
         return SlurmPlan(
             (command,),
             (batch,),
@@ -98,7 +97,7 @@ def render(job: Job, target: SlurmTarget | None = None) -> SlurmPlan:
         path = target.scratch / f"{job.name}.hosts"
         files = (PrivateFile(path, "".join(f"{host.name}\n" * host.processes for host in target.hosts)),)
         environment["SLURM_HOSTFILE"] = str(path)
-    command = Command(script.srun_command(job, target), as_pairs(environment), unset=script.OUTPUT_VARIABLES)
+    command = Command(script.srun_command(job, target), tuple(environment.items()), unset=script.OUTPUT_VARIABLES)
     return SlurmPlan((command,), files, token=job.token, remarks=remarks, name=job.name, steps=target.steps)
 
 

@@ -1,6 +1,5 @@
 """Cancels a batch job after an interrupt: first interrupts its ranks, then cancels it, with retries."""
 
-from collections.abc import Callable
 from time import monotonic
 
 from busbw.errors import BusbwError
@@ -16,8 +15,7 @@ _RETRY_S = 15.0
 class JobCancellation:
     """Cancellation of one job. Failed requests are repeated while Slurm does not answer."""
 
-    def __init__(self, job: str, callbacks: LaunchCallbacks, on_message: Callable[[str], None]) -> None:
-        """Creates a cancellation; `on_message` prints a permanent line between the lines of the table."""
+    def __init__(self, job: str, callbacks: LaunchCallbacks) -> None:
         self.is_requested = False
         self.is_running = False
         """True if the caller knows that the job runs. Otherwise a request queries Slurm first, which may take long."""
@@ -25,7 +23,6 @@ class JobCancellation:
         """Error of the last request. Empty if it succeeded."""
         self._job = job
         self._callbacks = callbacks
-        self._on_message = on_message
         self._is_immediate = False
         """True if the next request cancels the job instead of interrupting its ranks."""
         self._retry_at_s = 0.0
@@ -51,7 +48,7 @@ class JobCancellation:
         self.slurm_error = commands.cancel(self._job, signal=signal_name)
         if self.slurm_error:
             if self.slurm_error != previous_error:
-                self._on_message(f"interrupted, but job {self._job} continues: {self.slurm_error}; retrying")
+                self._callbacks.print_error(f"interrupted, but job {self._job} continues: {self.slurm_error}; retrying")
             return
         self._retry_at_s = monotonic() + (_ORDERLY_END_LIMIT_S if signal_name else _RETRY_S)
         self._is_immediate = True

@@ -39,7 +39,7 @@ class StepOutput:
     """Forwards the output of a step and collects the evidence of how it ended."""
 
     def __init__(self, callbacks: LaunchCallbacks) -> None:
-        self._callbacks = callbacks
+        self.callbacks = callbacks
         self.line_count = 0
         """Number of lines of stdout so far."""
         self.recorded_exit_code: int | None = None
@@ -50,12 +50,12 @@ class StepOutput:
     def forward_line(self, line: bytes) -> None:
         """Forwards a line of process 0's stdout."""
         if not self.line_count:
-            self._callbacks.on_status("")
+            self.callbacks.on_status("")
         self.line_count += 1
         if line.startswith(b"{") and (b'"end"' in line or b'"search_end"' in line):
             with suppress(msgspec.MsgspecError):
                 self.recorded_exit_code = msgspec.json.decode(line, type=_EndRecord | _SearchEndRecord).exit_code
-        self._callbacks.on_line(line)
+        self.callbacks.on_line(line)
 
     def forward_error(self, line: bytes) -> None:
         """Forwards a line of stderr. Its process is unknown."""
@@ -63,13 +63,7 @@ class StepOutput:
             return  # our option --cpu-bind=none caused it
         if NOT_STARTED.search(line) and len(self.start_errors) < _MAX_ERRORS:
             self.start_errors.append(line.decode(errors="replace").rstrip())
-        if self._callbacks.on_error:
-            self._callbacks.on_error(line, None)
-
-    def print_error(self, sentence: str, *, prefix: str = "busbw: ") -> None:
-        """Prints a message between the lines of stderr."""
-        if self._callbacks.on_error:
-            self._callbacks.on_error(f"{prefix}{sentence}\n".encode(), None)
+        self.callbacks.emit_error(line)
 
 
 def resolve_exit_code(code: int, output: StepOutput) -> int:
@@ -105,7 +99,7 @@ def resolve_exit_code(code: int, output: StepOutput) -> int:
     is_from_program = code in {*ExitCode, UNDECIDED, SIGNALLED + signal.SIGTERM}
     if is_from_program:
         return code
-    output.print_error(f"{_code_text(code)}: a process of the job was lost")
+    output.callbacks.print_error(f"{_code_text(code)}: a process of the job was lost")
     return ExitCode.RANK_LOST
 
 

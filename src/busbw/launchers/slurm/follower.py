@@ -63,7 +63,7 @@ class Follower:
         self._files = StepFiles(folder, step, self._output)
         self._start_limit = StartLimit(pending_limit_s)
         self._code_file = step_file(step, "code")
-        self._cancellation = JobCancellation(job, callbacks, self._output.print_error)
+        self._cancellation = JobCancellation(job, callbacks)
         self._last_answer_s = monotonic()
         """Time of Slurm's last answer."""
         self._query_at_s = 0.0
@@ -227,7 +227,9 @@ class Follower:
         may_have_run = status is None or bool(status.node_list)
         if may_have_run and not self._was_ended_from_outside(status):
             self.is_complete = False
-            self._output.print_error(f"{self._folder} is kept; busbw launch attach {self._folder} shows later output")
+            self._callbacks.print_error(
+                f"{self._folder} is kept; busbw launch attach {self._folder} shows later output"
+            )
         is_folder_empty = not self._files.has_log and not self._output.line_count
         if status is not None and status.node_list and is_folder_empty and not was_interrupted:
             # The nodes probably do not share the folder.
@@ -238,7 +240,7 @@ class Follower:
         if self._output.recorded_exit_code == ExitCode.GOOD:  # process 0 wrote the end of its record
             return ExitCode.GOOD
         failed_nodes = commands.nodes_down(status.node_list) if status else ()
-        self._output.print_error(ended_message(self._job, status, failed_nodes))
+        self._callbacks.print_error(ended_message(self._job, status, failed_nodes))
         self._print_batch_log()
         if self._output.recorded_exit_code is not None:
             return self._output.recorded_exit_code
@@ -248,4 +250,4 @@ class Follower:
         """Prints the end of the batch script's log, where Slurm writes why it ended a job."""
         with suppress(OSError):
             for line in (self._folder / BATCH_LOG).read_text(errors="replace").splitlines()[-5:]:
-                self._output.print_error(line, prefix="")
+                self._callbacks.emit_error(f"{line}\n".encode())

@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 
 
-def parse_hostlist(text: str) -> list[str]:
-    """Expands a host list of Slurm, such as `n[1-3,07],gpu-a[01-02]-x`."""
-    return list(expand_hostlist(text))
-
-
 def expand_hostlist(text: str) -> Iterator[str]:
-    """Yields the names of a host list one by one, because a short list may stand for any number of names.
+    """Yields the names of a host list of Slurm, such as `n[1-3,07],gpu-a[01-02]-x`.
+
+    Yields one by one, because a short list may stand for any number of names.
 
     Raises:
         ValueError: A bracket is open, or an end of a range is no number.

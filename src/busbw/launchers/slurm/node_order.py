@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from busbw.launchers.slurm.hostlist import parse_hostlist
+from busbw.launchers.slurm.hostlist import expand_hostlist
 
 _TOPOLOGY_FIELD = re.compile(r"(\w+)=(\S*)")
 _DIGITS = re.compile(r"(\d+)")
@@ -40,8 +40,8 @@ def order_by_switch(topology: str) -> list[str]:
     nodes_by_switch: dict[str, list[str]] = {}
     child_switches: dict[str, list[str]] = {}
     for switch in parse_switches(topology):
-        child_switches[switch.name] = parse_hostlist(switch.children)
-        nodes_by_switch[switch.name] = parse_hostlist(switch.nodes)
+        child_switches[switch.name] = list(expand_hostlist(switch.children))
+        nodes_by_switch[switch.name] = list(expand_hostlist(switch.nodes))
 
     order: dict[str, None] = {}  # an ordered set
 

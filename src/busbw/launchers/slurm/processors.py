@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from busbw.launchers.slurm.hostlist import parse_hostlist
+from busbw.launchers.slurm.hostlist import expand_hostlist
 
 SINFO_COMMAND = ("sinfo", "--noheader", "--Node", "--format=%N %P")
 """Command that prints each node with each of its partitions. An asterisk marks the default partition."""
@@ -26,8 +26,8 @@ def min_processors(nodes: str, partitions: str, options: Sequence[str]) -> int |
         name, _, partition = line.partition(" ")
         if partition.rstrip("*") in wanted_partitions or (uses_default and partition.endswith("*")):
             allowed.add(name)
-    if named := parse_hostlist(_option_value(options, "nodelist", "w")):
-        allowed &= set(named)
+    if named := set(expand_hostlist(_option_value(options, "nodelist", "w"))):
+        allowed &= named
     node_fields = (dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", line)) for line in nodes.splitlines())
     counts = [_processor_count(fields) for fields in node_fields if fields.get("NodeName") in allowed]
     known_counts = [count for count in counts if count is not None]

@@ -13,7 +13,7 @@ from busbw.engine import ENGINE, WORLD_VARIABLES, collective_name
 from busbw.launchers.job import shell
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
-from busbw.launchers.slurm.hostlist import parse_hostlist
+from busbw.launchers.slurm.hostlist import expand_hostlist
 from busbw.units import count_text
 
 _STEP_NAME = "step-{step}"
@@ -105,7 +105,7 @@ class SlurmTarget:
         for option in previous_options:
             name, _, value = option.partition("=")
             if name == "--nodelist":
-                remaining_nodes += [node for node in parse_hostlist(value) if node not in nodes]
+                remaining_nodes += [node for node in expand_hostlist(value) if node not in nodes]
             elif name == "--exclude":
                 excluded.append(value)
             else:
@@ -174,14 +174,11 @@ def job_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     gpus = [f"--gpus-per-node={target.gpus_per_node}"] if target.gpus_per_node else []
     exclusive = ["--exclusive"] if target.exclusive else []
     options = [f"--job-name={job.name}", *node_options(job, target), *exclusive, *gpus, *machine_type_options]
-    if not target.exclusive:
-        options = [option for option in options if option_name(option) != "--exclusive"]
     return merge_options([*options, *target.job_options])
 
 
 def step_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options of a step, started by the batch script or from this machine."""
-    machine_type_options = [entry.option for entry in job.machine_type.slurm_step] if job.machine_type else []
     distribution = ["--distribution=arbitrary"] if target.has_order else []  # processes follow the host file
     container = []
     if target.container_image:
@@ -191,8 +188,9 @@ def step_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     # After a process ends, the others report the loss and end by themselves; Slurm kills them only 30 s later. A search
     # continues without the lost process, so Slurm must not kill the others. Then --wait=0 means without a time limit.
     wait = "--wait=0" if job.tolerates_losses else "--wait=30"
+    # NCCL itself binds its threads to the cores near each GPU.
     options = [f"--mpi={target.mpi}", EXPORT, "--kill-on-bad-exit=0", wait, "--cpu-bind=none"]
-    return merge_options([*options, *distribution, *machine_type_options, *container, *target.step_options])
+    return merge_options([*options, *distribution, *container, *target.step_options])
 
 
 def srun_command(job: Job, target: SlurmTarget) -> tuple[str, ...]:

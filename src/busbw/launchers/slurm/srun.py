@@ -214,12 +214,12 @@ class _EarlyEnd:
             return
         have_processes_ended = is_orderly and self.stage != _Stage.SRUN_ENDING
         if have_processes_ended:
-            self._output.print_error(
+            self._callbacks.print_error(
                 f"all processes have ended, but Slurm did not answer ({slurm_error}) and may keep nodes; run later: "
                 f"scancel --name={self._name}"
             )
         else:
-            self._output.print_error(
+            self._callbacks.print_error(
                 f"srun has ended, but Slurm did not answer ({slurm_error}); check `squeue --steps` for running steps"
             )
 

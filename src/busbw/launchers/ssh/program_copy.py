@@ -110,9 +110,8 @@ def remove_from_hosts(commands: Sequence[Command], callbacks: LaunchCallbacks) -
     """Removes the copies from these hosts. Reports those that may remain."""
     results = preflight.run_on_hosts(commands, callbacks, TerminationPolicy(limit_s=_REMOVAL_LIMIT_S))
     for command, (host, status, _) in zip(commands, results, strict=True):
-        if status.code and callbacks.on_error:
-            message = f"busbw: the copy of the program on {host} may remain; run there: {command.words[-1]}\n"
-            callbacks.on_error(message.encode(), None)
+        if status.code:
+            callbacks.print_error(f"the copy of the program on {host} may remain; run there: {command.words[-1]}")
 
 
 def _parse_copy(host: str, status: ExitStatus, lines: Sequence[str]) -> preflight.HostCheck:

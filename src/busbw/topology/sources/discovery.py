@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from busbw.topology.sources import nvml, sysfs
-from busbw.topology.sources.gpu_paths import nvlinks_between, unknown_links_note, with_remote_devices
+from busbw.topology.sources.gpu_paths import nvlinks_between, with_remote_devices
 from busbw.topology.sources.nics import nics
 from busbw.topology.sources.pci_paths import PciLocation, pcie_level
-from busbw.topology.types import THIS_MACHINE, DevicePath, Gpu, Topology
+from busbw.topology.types import DevicePath, Gpu, Topology
 from busbw.units import count_text
 
 
@@ -29,7 +29,12 @@ def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too:
     locations = {gpu.label: sysfs.location_of_bus_id(root, gpu.bus_id) for gpu in gpus}
     locations.update({nic.label: location for nic, location in located_nics})
     gpu_paths, unknown_pairs = _gpu_paths(snapshot, gpus, locations, numa_nodes)
-    path_notes = [unknown_links_note(unknown_pairs)] if unknown_pairs else []
+    path_notes = []
+    if unknown_pairs:
+        path_notes.append(
+            "NVLinks are up, but the driver does not report their remote devices: the NVLinks of "
+            f"{count_text(unknown_pairs, 'pair')} of GPUs are unknown"
+        )
     nic_paths = []
     for first, second in combinations(locations, 2):
         has_nic = not (first.startswith("GPU") and second.startswith("GPU"))
@@ -38,7 +43,7 @@ def combine(snapshot: nvml.NvmlSnapshot, root: Path = Path("/"), *, virtual_too:
             nic_paths.append(DevicePath(of=first, to=second, connection=pcie, pcie=pcie))
     are_gpus_known = snapshot.gpus is not None or bool(gpus)
     return Topology(
-        source=THIS_MACHINE,
+        source="this machine",
         host=host,
         driver=snapshot.driver,
         gpus=tuple(gpus) if are_gpus_known else None,

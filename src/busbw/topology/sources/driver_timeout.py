@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 from busbw.topology.sources import nvml
-from busbw.topology.sources.nvml_functions import Nvml
 
 NOTICE_AFTER_S = 2.0
 """Time after which the user is told that the driver is slow."""
@@ -13,7 +13,7 @@ LIMIT_S = 60.0
 
 
 def query_driver(
-    driver: Nvml | None,
+    driver: Any,
     on_wait: Callable[[str], None],
     *,
     notice_after_s: float = NOTICE_AFTER_S,
@@ -24,7 +24,7 @@ def query_driver(
     A separate thread makes the calls, so that an interrupt ends the program while the driver hangs.
 
     Args:
-        driver: Interface of NVML; None if its package is not installed.
+        driver: Package of NVML, as `nvml.library` returns it.
         on_wait: Receives a status message for the user if the driver is slow.
         notice_after_s: Time before that message.
         limit_s: Time limit for the driver.

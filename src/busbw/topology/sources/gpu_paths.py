@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from busbw.topology.types import Access, Gpu
-from busbw.units import count_text
 
 
 class LinkEnd(Struct, kw_only=True, frozen=True):
@@ -86,11 +85,3 @@ def with_remote_devices(gpu: Gpu, links: Sequence[LinkEnd], gpus: Sequence[Gpu])
     has_unknown_end = any(link.to is None for link in links)
     to_switch = None if has_unknown_end else sum(link.to == "switch" for link in links)
     return replace(gpu, nvlinks=replace(gpu.nvlinks, to_switch=to_switch, to_gpus=to_gpus))
-
-
-def unknown_links_note(pairs: int) -> str:
-    """Returns the note about pairs for which `nvlinks_between` returned None."""
-    return (
-        "NVLinks are up, but the driver does not report their remote devices: the NVLinks of "
-        f"{count_text(pairs, 'pair')} of GPUs are unknown"
-    )

@@ -1,5 +1,6 @@
 """Reads saved output of `nvidia-smi topo -m`, even if its tabs and colors were lost by copying.
 
+Only the matrix is read. Other output in the same text, such as names of GPUs, may describe another machine.
 A value is accepted only if its column is certain. Each row must have one cell per column, with X in the device's own
 column, and the two cells of a pair must agree. An uncertain value stays unknown, with a note.
 """
@@ -9,12 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from msgspec.structs import replace
-
 from busbw.errors import UsageError
 from busbw.topology.sources.matrix_rows import AFFINITIES, MORE_CELLS, MatrixRow, is_row, parse_header, parse_row
-from busbw.topology.sources.saved_details import SavedDetails, index_of, read_details, with_details
-from busbw.topology.types import LEVELS, DevicePath, Driver, Gpu, Nic, PcieLevel, Topology
+from busbw.topology.types import LEVELS, DevicePath, Gpu, Nic, PcieLevel, Topology
 from busbw.units import count_text, plain
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|(?<!\S)\[\d{1,2}(?:;\d{1,2})*m|\[0m")
@@ -33,8 +31,6 @@ class _Matrix:
     rows: dict[str, MatrixRow] = field(default_factory=dict)
     nic_names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    has_layout: bool = False
-    """True if tabs or several spaces separate the columns."""
     reject_reason: str = ""
     """Reason why the columns of all cells are uncertain; empty if they are certain."""
 
@@ -67,12 +63,7 @@ def read(text: str, source: str) -> list[Topology]:
         raise UsageError(
             f"{source} has no matrix of `nvidia-smi topo -m`", remedy="save one with nvidia-smi topo -m > topo.txt"
         )
-    topologies = [_topology(matrix, source) for matrix in matrices]
-    if len(topologies) > 1:
-        source_text = f"the text, because details outside its {len(topologies)} matrices may describe any of them"
-        return [_with_unknown_note(topology, SavedDetails(), source_text) for topology in topologies]
-    details = read_details(lines)
-    return [_with_unknown_note(with_details(topologies[0], details), details, "the text")]
+    return [_topology(matrix, source) for matrix in matrices]
 
 
 def _find_matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
@@ -85,21 +76,15 @@ def _find_matrices(lines: Sequence[str]) -> Iterator[_Matrix]:
         if header:
             if current and current.has_rows:
                 yield current
-            current, is_in_rows = _Matrix(*header, has_layout=_has_layout(line)), True
+            current, is_in_rows = _Matrix(*header), True
         elif current and is_in_rows and words:
             is_in_rows = words[0] in current.labels or is_row(words)
             if is_in_rows:
-                current.has_layout = current.has_layout or _has_layout(line)
                 _add_row(current, words)
         elif current and current.rows and (match := _NIC_NAME.fullmatch(line)) and match[1] in current.labels:
             current.nic_names.setdefault(match[1], plain(match[2]))
     if current and current.has_rows:
         yield current
-
-
-def _has_layout(line: str) -> bool:
-    """True if a tab or several spaces separate words of the line."""
-    return bool(re.search(r"\t|  ", line.strip()))
 
 
 def _add_row(matrix: _Matrix, words: list[str]) -> None:
@@ -141,35 +126,18 @@ def _topology(matrix: _Matrix, source: str) -> Topology:
     missing = [label for label in matrix.labels if label not in matrix.rows]
     if missing:
         notes.append(f"{count_text(len(missing), 'row')} missing: {', '.join(missing)}")
-    if not matrix.has_layout and paths:
-        known = sum(path.connection is not None for path in paths)
-        counts = f"{known} of {count_text(len(paths), 'connection')}"
-        notes.append(f"the matrix lost its layout: its cells are identified by their order; {counts} could be read")
-    return Topology(source=source, gpus=gpus, nics=nics or None, paths=tuple(paths), notes=tuple(notes))
+    return Topology(
+        source=source, gpus=gpus, nics=nics or None, paths=tuple(paths), notes=(*notes, _unknown_note(nics))
+    )
 
 
-def _with_unknown_note(topology: Topology, details: SavedDetails, source_text: str) -> Topology:
-    """Adds a note that lists the unknown properties, so that a missing value is not read as "none"."""
-    gpus, host, driver = topology.gpus or (), topology.host, topology.driver or Driver()
-    has_nvlinks = any((path.connection or "").startswith("NV") for path in topology.paths)
-    is_unknown = {
-        "names of GPUs": any(gpu.name is None for gpu in gpus),
-        "bus ids of GPUs": any(gpu.bus_id is None for gpu in gpus),
-        "memory of GPUs": any(gpu.memory_bytes is None for gpu in gpus),
-        "NVLinks of each GPU": has_nvlinks and any(gpu.nvlinks is None for gpu in gpus),
-        "PCIe links": any(gpu.pcie is None for gpu in gpus),
-        "NICs": topology.nics is None,
-        "rates and states of NICs": topology.nics is not None,  # the text never states them
-        "MIG": any(len(details.mig_modes.get(index_of(gpu), ())) != 1 for gpu in gpus),
-        "driver version": driver.version is None,
-        "CUDA version": driver.cuda_version is None,
-        "the host": host is None,
-        "the host's name": host is not None and host.name is None,
-        "the host's processor": host is not None and host.processor is None,
-        "the host's NUMA nodes and memory": host is not None,
-    }
-    unknown = ", ".join(name for name in is_unknown if is_unknown[name])
-    return replace(topology, notes=(*topology.notes, f"not known from {source_text}: {unknown}"))
+def _unknown_note(nics: Sequence[Nic]) -> str:
+    """Returns a note about what a matrix does not state, so that a missing value is not read as "none"."""
+    nics_text = "rates and states of NICs" if nics else "NICs"
+    return (
+        "not known from the matrix: names, bus ids, memory, PCIe links and MIG of GPUs, "
+        f"{nics_text}, the driver, the host"
+    )
 
 
 def _cell(matrix: _Matrix, row_label: str, column_label: str) -> str | None:
@@ -183,9 +151,11 @@ def _pcie_level(connection: str | None) -> PcieLevel | None:
 
 
 def _gpu(label: str, row: MatrixRow | None) -> Gpu:
-    gpu = Gpu(label=label)
-    if row is None:
-        return gpu
-    cpus, numa_nodes, gpu_numa_id = (row.affinities.get(name) for name in AFFINITIES)
-    memory_node = int(gpu_numa_id) if gpu_numa_id else None
-    return replace(gpu, cpu_affinity=cpus, numa_affinity=numa_nodes, gpu_numa_id=memory_node)
+    affinities = row.affinities if row else {}
+    cpus, numa_nodes, gpu_numa_id = map(affinities.get, AFFINITIES)
+    return Gpu(
+        label=label,
+        cpu_affinity=cpus,
+        numa_affinity=numa_nodes,
+        gpu_numa_id=int(gpu_numa_id) if gpu_numa_id else None,
+    )

@@ -5,6 +5,7 @@ function is unknown, and a note may explain it.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import combinations
 from typing import Any, Literal, TypeVar
 
@@ -13,7 +14,6 @@ from msgspec import Struct
 from busbw.topology.cpu_ranges import format_ranges, set_bits
 from busbw.topology.sources.gpu_paths import LinkEnd
 from busbw.topology.sources.link_rates import NVLINK_GBPS, pcie_gbps
-from busbw.topology.sources.nvml_functions import Nvml
 from busbw.topology.sources.pci_paths import bus_id_of
 from busbw.topology.types import Access, Driver, Gpu, NvLinks, Pcie, PcieLevel, PeerAccess
 from busbw.units import plain
@@ -65,8 +65,20 @@ class NvmlSnapshot(Struct, kw_only=True, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def snapshot(nvml: Nvml | None) -> NvmlSnapshot:
-    """Returns all data from NVML. Failures become notes."""
+def library() -> Any:
+    """Returns the package nvidia-ml-py; None if it is not installed."""
+    try:
+        return import_module("pynvml")
+    except ImportError:
+        return None
+
+
+def snapshot(nvml: Any) -> NvmlSnapshot:
+    """Returns all data from NVML. Failures become notes.
+
+    Args:
+        nvml: The package, or another object with its functions; None if it is not installed.
+    """
     if nvml is None:
         note = "the Python package nvidia-ml-py is not installed, so GPUs are unknown; pip install nvidia-ml-py"
         return NvmlSnapshot(driver=None, gpus=None, notes=(note,))
@@ -93,7 +105,7 @@ def _failure_note(error: Exception) -> str:
 class _NvmlQueries:
     """Calls NVML functions by name. A call that fails returns None. The notes list failures that are not expected."""
 
-    def __init__(self, nvml: Nvml) -> None:
+    def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
         self._failures: dict[tuple[str, str], int] = {}
 

@@ -51,9 +51,9 @@ def _sort_key(name: str) -> list[str | int]:
 def read_host(root: Path) -> Host:
     """Returns the properties of the machine without its devices."""
     system = root / "sys/devices/system"
-    cpuinfo = _read_text(root / "proc/cpuinfo")
+    cpuinfo = read_text(root / "proc/cpuinfo")
     model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    memory = re.search(r"^MemTotal:\s*(\d+) kB", _read_text(root / "proc/meminfo"), re.MULTILINE)
+    memory = re.search(r"^MemTotal:\s*(\d+) kB", read_text(root / "proc/meminfo"), re.MULTILINE)
     return Host(
         name=read_word(root / "proc/sys/kernel/hostname"),
         processor=plain(model[1].strip()) if model else None,
@@ -106,7 +106,8 @@ def gpu_bus_ids(root: Path) -> tuple[str, ...]:
     )
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Returns the text of a file; empty if it is unreadable."""
     with suppress(OSError):
         return path.read_text(encoding="utf-8", errors="replace")
     return ""
@@ -120,8 +121,8 @@ def _count_sockets(cpus: Path) -> int | None:
 def _numa_nodes(folder: Path) -> Iterator[NumaNode]:
     for node in entries(folder):
         if match := re.fullmatch(r"node([0-9]{1,6})", node.name):
-            memory = re.search(r"MemTotal:\s*(\d+) kB", _read_text(node / "meminfo"))
-            cpus = parse_ranges(_read_text(node / "cpulist"))
+            memory = re.search(r"MemTotal:\s*(\d+) kB", read_text(node / "meminfo"))
+            cpus = parse_ranges(read_text(node / "cpulist"))
             yield NumaNode(
                 index=int(match[1]),
                 cpus=format_ranges(cpus or ()),

@@ -1,1 +1,1 @@
-"""Views of a topology: the table for a terminal and the picture."""
+"""The table of a topology for a terminal."""

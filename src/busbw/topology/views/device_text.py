@@ -1,4 +1,4 @@
-"""Short texts for properties of devices, shared by table and picture."""
+"""Short texts for properties of devices."""
 
 from collections import Counter
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from busbw.terminal import Cell, Column, fit_columns, table_lines
-from busbw.topology.types import THIS_MACHINE, DevicePath, Driver, Gpu, Host, Nic, PeerAccess, Topology
+from busbw.topology.types import DevicePath, Driver, Gpu, Host, Nic, PeerAccess, Topology
 from busbw.topology.views.device_text import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
 from busbw.topology.views.matrix import matrix_lines
 from busbw.topology.views.nearest import labels_text, nearest, pcie_nics
@@ -19,14 +19,12 @@ _MAX_PAIRS = 6
 def lines(topology: Topology, width: int) -> Iterator[Text]:
     """Yields all lines, wrapped to the width at word boundaries."""
     # The name of this machine is omitted, because the output may be shared.
-    name = topology.host.name if topology.host and topology.source != THIS_MACHINE else None
-    host_parts = [f"host {name}" if name else "", _host_text(topology.host) if topology.host else ""]
-    host_text = ", ".join(filter(None, host_parts))
+    host_text = _host_text(topology.host) if topology.host else ""
     yield from _wrap(": ".join(filter(None, [topology.source, host_text])), width)
     if topology.driver and topology.driver != Driver():
         versions = {"driver": topology.driver.version, "CUDA": topology.driver.cuda_version}
         yield Text(", ".join(f"{label} {version}" for label, version in versions.items() if version))
-    for node in topology.numa_nodes:
+    for node in (topology.host and topology.host.numa_nodes) or ():
         cpus = f"CPUs {node.cpus}" if node.cpus else "no CPUs"
         memory = f", {size_text(node.memory_bytes)}" if node.memory_bytes else ""
         yield from _wrap(f"NUMA node {node.index}: {cpus}{memory}", width)

@@ -39,7 +39,11 @@ def test_the_limit_restarts_with_every_pod(monkeypatch: pytest.MonkeyPatch) -> N
     cluster, now_s = Cluster(), 1000.0
     monkeypatch.setattr(wait_explainer, "monotonic", lambda: now_s)
     job_manifests = Manifests(
-        workload={"kind": "Job", "metadata": {"name": "job"}}, owned=(), suspend_path=(), pod_count=4, requests={}
+        workload={"kind": "Job", "metadata": {"name": "job"}},
+        owned=(),
+        starts_suspended=False,
+        pod_count=4,
+        requests={},
     )
     where = KubernetesTarget(image="x", pending_limit_s=60)
     callbacks = LaunchCallbacks(lambda _line: None, lambda: None)

@@ -119,13 +119,10 @@ def test_each_option_once_with_its_last_value() -> None:
 
 
 def test_user_options_override_the_machine_type() -> None:
-    wanted = [one.option for one in P4DE.slurm_job]
-    assert "--exclusive" in wanted
-    assert "--exclusive" in job_options(ON_P4DE, BATCH)
+    assert {"--exclusive", *(one.option for one in P4DE.slurm_job)} <= set(job_options(ON_P4DE, BATCH))
+    assert "--ntasks-per-core=2" in job_options(ON_P4DE, replace(BATCH, job_options=("--ntasks-per-core=2",)))
     assert "--exclusive" not in job_options(ON_P4DE, replace(BATCH, exclusive=False))
     assert "--exclusive=user" in job_options(ON_P4DE, replace(BATCH, job_options=("--exclusive=user",)))
-    step = [one.option for one in P4DE.slurm_step]
-    assert set(step) <= set(step_options(ON_P4DE, BATCH))
     assert step_options(ON_P4DE, replace(BATCH, step_options=("--wait=7",))).count("--wait=7") == 1
     assert "--wait=30" not in step_options(ON_P4DE, replace(BATCH, step_options=("--wait=7",)))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.launchers.slurm.hostlist import parse_hostlist
+from busbw.launchers.slurm.hostlist import expand_hostlist
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from busbw.launchers.slurm.hostlist import parse_hostlist
     ],
 )
 def test_lists_of_hosts(text: str, names: list[str]) -> None:
-    assert parse_hostlist(text) == names
+    assert list(expand_hostlist(text)) == names
 
 
 def compressed(numbers: set[int], width: int) -> str:
@@ -42,7 +42,9 @@ def compressed(numbers: set[int], width: int) -> str:
 
 @given(st.sets(st.integers(0, 500), min_size=1), st.integers(1, 5))
 def test_lists_are_expanded_to_what_was_compressed(numbers: set[int], width: int) -> None:
-    assert parse_hostlist(compressed(numbers, width)) == [f"n{str(number).zfill(width)}" for number in sorted(numbers)]
+    assert list(expand_hostlist(compressed(numbers, width))) == [
+        f"n{str(number).zfill(width)}" for number in sorted(numbers)
+    ]
 
 
 @pytest.mark.skipif(not shutil.which("scontrol"), reason="no scontrol here to compare with (Debian: slurm-client)")
@@ -60,4 +62,4 @@ def test_lists_are_expanded_as_slurm_does_it(tmp_path_factory: pytest.TempPathFa
             text=True,
             check=True,
         )
-        assert parse_hostlist(text) == said.stdout.split()
+        assert list(expand_hostlist(text)) == said.stdout.split()
