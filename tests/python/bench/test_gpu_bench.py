@@ -88,30 +88,6 @@ def test_the_version_includes_the_build_id(bench: Any) -> None:
     assert text(header | {"busbw_build": None}) == text({"busbw_version": "0.1.0"}) == "0.1.0"
 
 
-def test_tables_leave_out_what_is_missing(bench: Any) -> None:
-    tables = bench("gpu_tables")
-    rows = {
-        "all_reduce": {(1 << 20, "out_of_place"): {"algbw_gbps": 50.126}},
-        "hypercube": {(4 << 20, "out_of_place"): {"algbw_gbps": None}},
-    }
-    assert tables.ten_table(rows)[2:] == [
-        "| size | all_reduce | hypercube |",
-        "| ---: | ---: | ---: |",
-        "| 1M | 50.13 |  |",
-        "| 4M |  |  |",
-    ]
-
-
-@pytest.mark.parametrize("known", [False, True])
-def test_half_shows_device_time_if_known(bench: Any, known: bool) -> None:
-    row = {"time_us": 9.5, "device_time_us": 8.25} if known else {"time_us": 9.5}
-    lines = bench("gpu_tables").half_table({"all_gather": {(1024, "in_place"): row}})
-    assert lines[2] == (
-        "| size | all_gather time | all_gather device time |" if known else "| size | all_gather time |"
-    )
-    assert lines[-1] == ("| 1K | 9.50 | 8.25 |" if known else "| 1K | 9.50 |")
-
-
 @pytest.fixture
 def fast_path_figures(bench: Any) -> Any:
     """One row, three rounds; the machine is twice as slow in the second, which is nobody's fault."""
