@@ -21,13 +21,12 @@ import json
 import shlex
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpu_parity_page import as_page
-from gpu_programs import BusbwPrograms, NcclTests, RunError, provenance, run
+from gpu_programs import BusbwPrograms, NcclTests, RunError, provenance, run, times_us
 
 from busbw.errors import ExitCode
 
@@ -146,10 +145,10 @@ def measure(
         try:
             for side in sorted(sides, reverse=is_nccl_tests_first):
                 command = sides[side].command(comparison.collective, rank_flags, ["-f", "2", *bands[comparison.band]])
-                times[side] = run(command, RUN_TIMEOUT_S).times_us
+                times[side] = times_us(run(command, RUN_TIMEOUT_S))
         except RunError as error:
             failed.add(comparison)
-            yield str(error)
+            yield f"{' '.join(comparison[:3])}: {error}"
             continue
         rows.add(comparison, times["busbw"], times["nccl-tests"])
 
@@ -193,8 +192,7 @@ def main() -> int:
     rows = RowCollection()
     left_out: list[str] = []
     code = ExitCode.GOOD
-    with tempfile.TemporaryDirectory() as scratch:
-        facts = provenance(ours, gpus, Path(scratch))
+    facts = provenance(ours, gpus)
     try:
         for sentence in measure(comparisons, sides_by_launch_mode(arguments, ours), gpus, bands, rows):
             left_out.append(sentence)

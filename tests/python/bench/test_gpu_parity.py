@@ -222,11 +222,11 @@ def test_results_stay_if_nothing_was_measured(bench: Any, tmp_path: Path, monkey
 def test_an_interrupt_writes_the_results(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module, runs = bench("gpu_parity"), []
 
-    def run(command: list[str], _timeout_s: float) -> Any:
+    def run(command: list[str], _timeout_s: float) -> str:
         runs.append(command)
         if len(runs) > 2:
             raise KeyboardInterrupt
-        return bench("gpu_programs").CompletedRun(1.0, {(8, "in_place"): [float(len(runs))]})
+        return f"8 2 float sum -1 1 1 1 N/A {len(runs)} 1 1 N/A"
 
     facts = {"machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0", "facts": {}}
     monkeypatch.setattr(module, "provenance", lambda *_: facts)
@@ -235,5 +235,5 @@ def test_an_interrupt_writes_the_results(bench: Any, tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "argv", ["x", *words, "--results", str(tmp_path / "x")])
     assert module.main() == 130
     assert "interrupted" in (tmp_path / "x.md").read_text()
-    (row,) = json.loads((tmp_path / "x.json").read_text())["rows"]
-    assert (row["busbw_us"], row["nccl_tests_us"]) == ([1.0], [2.0])
+    row, _ = json.loads((tmp_path / "x.json").read_text())["rows"]
+    assert (row["placement"], row["busbw_us"], row["nccl_tests_us"]) == ("in_place", [1.0], [2.0])
