@@ -13,8 +13,8 @@ rounds. Ratios compare figures of the same round, and come with their minimum an
 
 The most important starts come first: all rounds of small sizes in graphs with the first type. The others follow, round
 by round: large sizes, other types and single launches. If a start takes seconds and time is short, --bands whole
-measures all sizes in one start with fewer iterations. The program ends when everything is measured or --budget-s is
-used up, and writes its results. --add continues from the results of another call.
+measures all sizes in one start with fewer iterations. Ctrl-C, or `timeout --signal INT` in front, ends the measurement.
+The finished starts are then written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from gpu_fastpath_page import (
     OURS_REGISTERED,
     Configuration,
     Figure,
-    read_figures,
     write_page,
 )
 from gpu_programs import version_text, without_paths
@@ -155,13 +154,11 @@ def engine_flags(configuration: Configuration, band: str, rank_flags: Sequence[s
     return (*rank_flags, "-d", configuration.dtype, *sweep, *graph_flags, "-T", "60")
 
 
-def measure_start(
-    start: Start, side: SideSpec, flags: tuple[str, ...], folder: Path, *, checked_round: int
-) -> Iterator[Figure]:
-    """Runs one start and yields its figures. Only the round `checked_round` checks the data."""
+def measure_start(start: Start, side: SideSpec, flags: tuple[str, ...], folder: Path) -> Iterator[Figure]:
+    """Runs one start and yields its figures. Only the first round checks the data."""
     record_name = f"{start.round}-{len(list(folder.iterdir()))}"  # unique, because earlier records stay in the folder
     block = Measurement(engine.program(f"{start.configuration.collective}_perf"), flags, folder).block(
-        side, record_name, "-c", "1" if start.round == checked_round else "0"
+        side, record_name, "-c", "1" if start.round == 1 else "0"
     )
     for point, figure in block.items():
         yield Figure(
@@ -217,19 +214,6 @@ class Results:
         self.figures: list[Figure] = []
         self.facts: dict[str, Any] = {}
         self.notes: list[str] = []
-        self.earlier_notes: list[str] = []
-        """Notes of the calls that --add continues."""
-
-    def add(self, path: Path) -> None:
-        """Adds the results of another call as earlier rounds."""
-        self.facts, figures = read_figures(path)
-        self.figures += figures
-        self.earlier_notes += self.facts.get("said", [])
-
-    @property
-    def last_round(self) -> int:
-        """Number of the last round; 0 without figures."""
-        return max((figure.round for figure in self.figures), default=0)
 
     def read_facts(self, records: Sequence[Path]) -> None:
         """Reads the facts from the first record. Pass records of NCCL; a peer may use another NCCL version."""
@@ -244,15 +228,9 @@ class Results:
         }
 
     def write(self, results: Path, variants: dict[str, Variant]) -> str:
-        """Writes figures and page. The variants of this call come first, then those of earlier calls.
-
-        Returns the page. `results` is the output path without suffix.
-        """
+        """Writes figures and page. Returns the page. `results` is the output path without suffix."""
         sides = {name: without_paths(variant.side.text) for name, variant in variants.items()}
-        earlier_sides = {name: side for name, side in self.facts.get("ways", {}).items() if name not in sides}
-        earlier_notes = [note.removeprefix("Before: ") for note in self.earlier_notes]
-        marked_notes = [f"Before: {note}" for note in earlier_notes if note not in self.notes]
-        self.facts |= {"ways": sides | earlier_sides, "said": [*self.notes, *marked_notes]}
+        self.facts |= {"ways": sides, "said": self.notes}
         results.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(f"{results}.jsonl.gz", "wt") as file:
             file.write(json.dumps({"kind": "provenance", **self.facts}) + "\n")
@@ -262,7 +240,7 @@ class Results:
 
 
 def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results: Results, folder: Path) -> int:
-    """Runs all starts that fit into the budget. Returns 0, or the exit code of an interrupt."""
+    """Runs all starts. Returns 0, or the exit code of an interrupt."""
     rank_flags = arguments.ranks.split() or ["-t", str(engine.default_ranks())]
     results.notes.append(f"Ranks: `{' '.join(rank_flags)}`")
     wanted = configurations(
@@ -270,21 +248,12 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
     )
     stages = group_stages(wanted, arguments.bands.split(","))
     starts = list(plan_starts(stages, variants, arguments.rounds))
-    earlier_rounds = results.last_round
-    begin_s, longest_start_s = time.monotonic(), 0.0
     for index, start in enumerate(starts):
         start_s = time.monotonic()
-        expected_end_s = start_s + longest_start_s
-        if expected_end_s - begin_s > arguments.budget_s:
-            results.notes.append(
-                f"The time of --budget-s was over: {len(starts) - index} of {len(starts)} starts were left out."
-            )
-            break
         flags = engine_flags(start.configuration, start.band, rank_flags, trial=arguments.trial)
         side = variants[start.variant].side
-        numbered = start._replace(round=earlier_rounds + start.round)
         try:
-            results.figures += measure_start(numbered, side, flags, folder, checked_round=earlier_rounds + 1)
+            results.figures += measure_start(start, side, flags, folder)
         except BlockEndedError as error:
             if error.was_interrupted:
                 results.notes.append("Interrupted.")
@@ -294,11 +263,9 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
             if note not in results.notes:
                 results.notes.append(note)
         take_facts_and_empty_records(folder, start.variant, results)
-        took_s = time.monotonic() - start_s
-        longest_start_s = max(longest_start_s, took_s)
         print(
             f"{index + 1} of {len(starts)}: {start.variant}, {' '.join(start.configuration)}, {start.band}, "
-            f"{took_s:.1f} s",
+            f"{time.monotonic() - start_s:.1f} s",
             file=sys.stderr,
         )
     return ExitCode.GOOD
@@ -332,8 +299,6 @@ def argument_error(arguments: argparse.Namespace) -> str:
     bands = arguments.bands.split(",")
     if "whole" in bands and len(bands) > 1:
         return f'--bands "{arguments.bands}": "whole" includes the others; give only "whole"'
-    if not arguments.budget_s > 0:
-        return f"--budget-s {arguments.budget_s}: not a number of seconds above 0"
     return peer_error(arguments.peer)
 
 
@@ -358,9 +323,6 @@ def main() -> int:
     """Measures, and writes page and figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, required=True, help="output path without suffix, for .md and .jsonl.gz")
-    parser.add_argument(
-        "--add", type=Path, action="append", default=[], help=".jsonl.gz of an earlier call to continue; repeatable"
-    )
     parser.add_argument("--peer", action="append", default=[], metavar="NAME[@COLLECTIVE,...]=SIDE", help="repeatable")
     parser.add_argument("--ours", default="--preload libbusbw_nccl.so", metavar="SIDE", help="side of the fast path")
     parser.add_argument("--buffers", default="plain,registered", help="buffers of NCCL and the fast path")
@@ -376,7 +338,6 @@ def main() -> int:
     parser.add_argument(
         "--ranks", default="", metavar="FLAGS", help="flags such as '--processes 4' (default: -t with all GPUs)"
     )
-    parser.add_argument("--budget-s", type=float, default=1e9, help="seconds; no start that would end later")
     parser.add_argument("--note", action="append", default=[], help="sentence for the page; repeatable")
     parser.add_argument(
         "--trial", action="store_true", help="test this program on the host: small sizes, few iterations"
@@ -389,8 +350,6 @@ def main() -> int:
     except UsageError as error:
         parser.error(str(error))
     results = Results()
-    for path in arguments.add:
-        results.add(path)
     with tempfile.TemporaryDirectory() as scratch:
         try:
             code = measure(arguments, variants, results, Path(scratch))

@@ -1,7 +1,7 @@
 """Short page of bench/gpu_fastpath.py: a verdict for each target, extreme ratios, and tables of representative sizes.
 
 A variant is NCCL, the fast path or a peer, with its settings. A ratio is the time of one variant over that of another
-in the same round. The floor is a lower bound of the time (gpu_fastpath_floor.py).
+in the same round.
 
 Rebuilds the page from the figures, for example with other sizes:
 
@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from gpu_fastpath_floor import Floor, floor_of
 from gpu_programs import machine_line, size_text
 
 NCCL, OURS = "NCCL", "fast path"
@@ -93,11 +92,6 @@ def ratio_over_rounds(numerator_us: dict[int, float], denominator_us: dict[int, 
     common_rounds = numerator_us.keys() & denominator_us.keys()
     values = sorted(numerator_us[number] / denominator_us[number] for number in common_rounds)
     return Ratio(values[0], median(values), values[-1], len(values)) if values else None
-
-
-def above_floor_text(time_us: float | None, floor_us: float) -> str:
-    """Returns difference and ratio of a time and the floor. Empty without a time."""
-    return f"{time_us - floor_us:.2f} ({time_us / floor_us:.2f} x)" if time_us else ""
 
 
 class Verdict(NamedTuple):
@@ -178,12 +172,6 @@ class Columns(NamedTuple):
 
     case: Configuration
     variants: list[str]
-    floor: Floor | None
-
-    @property
-    def own_variants(self) -> list[str]:
-        """Variants of the fast path."""
-        return [OURS, OURS_REGISTERED] if OURS_REGISTERED in self.variants else [OURS]
 
     def titles(self) -> list[str]:
         """Returns the cells of the head."""
@@ -193,8 +181,6 @@ class Columns(NamedTuple):
             titles += ["-R 2 over NCCL -R 2"]
         if target_times(self.case):
             titles += ["at most (us)"]
-        if self.floor:
-            titles += ["floor (us)", *["above it (us)", "-R 2 above it (us)"][: len(self.own_variants)]]
         return titles
 
     def cells(self, row: Row) -> list[str]:
@@ -209,11 +195,6 @@ class Columns(NamedTuple):
         if targets := target_times(self.case):
             plain_us, registered_us = (limits_us.get(row.size_bytes) for _, limits_us in targets)
             cells += [target_text(plain_us, registered_us if has_registered else plain_us)]
-        if self.floor:
-            floor_us = self.floor.us(self.case.collective, row.size_bytes)
-            own_times_us = [row.medians_us.get(variant) for variant in self.own_variants]
-            cells += [f"{floor_us:.2f}" if floor_us else ""]
-            cells += [above_floor_text(time_us, floor_us) if floor_us else "" for time_us in own_times_us]
         return cells
 
 
@@ -222,14 +203,9 @@ def table(
     placement: str,
     figures: Sequence[Figure],
     variants: Sequence[str],
-    floor: Floor | None = None,
 ) -> tuple[list[str], list[Verdict]]:
-    """Returns a table of one configuration and its verdicts. `floor` applies only to times in graphs."""
-    columns = Columns(
-        case,
-        [variant for variant in variants if any(figure.way == variant for figure in figures)],
-        floor if case.launch == "graph" else None,
-    )
+    """Returns a table of one configuration and its verdicts."""
+    columns = Columns(case, [variant for variant in variants if any(figure.way == variant for figure in figures)])
     titles = columns.titles()
     lines = [f"| {' | '.join(titles)} |", f"| {' | '.join('---:' for _ in titles)} |"]
     found_verdicts: list[Verdict] = []
@@ -294,12 +270,11 @@ def page(
     extremes: list[str] = []
     shown_sizes = set(sizes.split(","))
     all_verdicts: list[Verdict] = []
-    floor = floor_of(facts["machine"]) if any(figure.what.launch == "graph" for figure in figures) else None
     for case in dict.fromkeys(figure.what for figure in figures):
         own_figures = [figure for figure in figures if figure.what == case]
         timed = "device time, in CUDA graphs" if case.launch == "graph" else "time, launched one by one"
         for placement in ("in_place", "out_of_place"):
-            lines, table_verdicts = table(case, placement, own_figures, variants, floor)
+            lines, table_verdicts = table(case, placement, own_figures, variants)
             all_verdicts += table_verdicts
             if line := extremes_row(case, placement, own_figures):
                 extremes.append(line)
@@ -314,7 +289,6 @@ def page(
         f"{checks_sentence(figures)} The best peer uses no registered buffers. With `-R 2` (symmetric windows) the "
         "peer is NCCL with `-R 2`.",
         "",
-        *([floor.description, ""] if floor else []),
         *(f"- {sentence}" for sentence in notes),
         "",
         *summary(all_verdicts),
