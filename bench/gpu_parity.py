@@ -36,13 +36,13 @@ LAUNCH_FLAGS = {"g": "-g", "t": "-t", "processes": "--processes"}
 CHECK_FLAGS = ("-c", "1")
 """Flags from 1 MiB on, the default of both programs. With -c 0 nccl-tests would use two buffers instead of three, and
 leave them unwritten."""
-BANDS = {
+BANDS: dict[str, tuple[str, ...]] = {
     "latency": ("-b", "8", "-e", "512K", "-n", "100", "-w", "20", "-N", "10", "-c", "0"),
     "plateau": ("-b", "1M", "-e", "64M", "-n", "50", "-w", "10", "-N", "5", *CHECK_FLAGS),
     "large": ("-b", "1M", "-e", "8G", "-n", "20", "-w", "5", *CHECK_FLAGS),
 }
 """Bands of sizes with their flags. A cycle (-N) costs less time than another start."""
-TRIAL_BANDS = {
+TRIAL_BANDS: dict[str, tuple[str, ...]] = {
     "latency": ("-b", "8", "-e", "64", "-n", "5", "-N", "3", "-c", "0"),
     "plateau": ("-b", "1M", "-e", "2M", "-n", "2", "-N", "2", *CHECK_FLAGS),
     "large": ("-b", "2M", "-e", "4M", "-n", "1", "-N", "2", *CHECK_FLAGS),
