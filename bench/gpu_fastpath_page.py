@@ -338,6 +338,16 @@ def read_figures(path: Path) -> tuple[dict[str, Any], list[Figure]]:
     )
 
 
+def write_results(results: Path, facts: dict[str, Any], figures: Sequence[Figure]) -> str:
+    """Writes figures and page, and returns the page; `results` has no suffix."""
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(f"{results}.jsonl.gz", "wt") as file:
+        file.write(json.dumps({"kind": "provenance", **facts}) + "\n")
+        for figure in figures:
+            file.write(json.dumps(figure._asdict() | {"what": figure.what._asdict()}) + "\n")
+    return write_page(results, facts, figures)
+
+
 def write_page(results: Path, facts: dict[str, Any], figures: Sequence[Figure], sizes: str = SHOWN_SIZES) -> str:
     """Writes the page beside the figures and returns it; `results` has no suffix."""
     text = page(facts, figures, list(facts["ways"]), facts["said"], sizes)

@@ -3,7 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -147,14 +147,12 @@ def test_the_page_of_the_fast_path_counts_met_targets(bench: Any, fast_path_figu
 
 
 def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: Any, tmp_path: Path) -> None:
-    page, kept = bench("gpu_fastpath_page"), bench("gpu_fastpath").Results()
-    kept.figures = fast_path_figures[1]
-    kept.facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
-    kept.notes = ["a sentence"]
-    sides = {name: SimpleNamespace(side=SimpleNamespace(text="-z 2")) for name in ("NCCL", "fast path")}
-    written = kept.write(tmp_path / "x", sides)
-    facts, figures = page.read_figures(tmp_path / "x.jsonl.gz")
-    assert facts["ways"] == {"NCCL": "-z 2", "fast path": "-z 2"}
+    page = bench("gpu_fastpath_page")
+    facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
+    facts |= {"ways": {"NCCL": "-z 2", "fast path": "-z 2"}, "said": ["a sentence"]}
+    written = page.write_results(tmp_path / "x", facts, fast_path_figures[1])
+    read_facts, figures = page.read_figures(tmp_path / "x.jsonl.gz")
+    assert (read_facts, figures) == (facts, fast_path_figures[1])
     (tmp_path / "x.md").unlink()
     assert page.write_page(tmp_path / "x", facts, figures) == written == (tmp_path / "x.md").read_text()
     assert "- a sentence\n" in written
@@ -169,10 +167,10 @@ def test_types_vary_only_for_reductions(bench: Any) -> None:
         ("all_gather", "half", "graph"),
     ]
     assert len(found) == 6
-    words = module.engine_flags(found[0], "large", ["-t", "4"], trial=False)
+    words = module.engine_flags(found[0], "large", ["-t", "4"])
     assert words[:4] == ("-t", "4", "-d", "half")
     assert words[words.index("-G") + 1] == "1"
-    assert "-G" not in module.engine_flags(found[3], "small", ["-t", "4"], trial=False)
+    assert "-G" not in module.engine_flags(found[3], "small", ["-t", "4"])
 
 
 def test_no_call_without_data_is_measured(bench: Any) -> None:
@@ -183,57 +181,22 @@ def test_no_call_without_data_is_measured(bench: Any) -> None:
     assert module.min_size("all_gather", "32M", ["-t", "4"]) == "32M"
 
 
-def test_the_most_important_configurations_come_first(bench: Any) -> None:
+def test_each_round_starts_every_variant_once(bench: Any) -> None:
     module = bench("gpu_fastpath")
-    wanted = module.configurations(["all_reduce", "broadcast"], ["half", "float"], ["graph", "stream"])
+    wanted = module.configurations(["all_reduce", "broadcast"], ["half", "float"], ["graph"])
     every = module.Variant(None, frozenset({"all_reduce", "broadcast"}))
     ways = {"NCCL": every, "other": module.Variant(None, frozenset({"all_reduce"}))}
-    starts = list(module.plan_starts(module.group_stages(wanted, ["small", "large"]), ways, 2))
-    first = [start for start in starts if start.configuration.dtype == "half" and start.configuration.launch == "graph"]
-    assert starts[:6] == [start for start in first if start.band == "small"]
-    assert [start.round for start in starts[:6]] == [1, 1, 1, 2, 2, 2]
-    rest = [
-        (start.round, start.configuration.launch, start.configuration.dtype, start.band, start.variant)
-        for start in starts[6:]
-    ]
-    assert [each[0] for each in rest] == sorted(each[0] for each in rest)
-    assert rest[0][3] == "large"
-    assert rest[0][2] == "half"
+    starts = list(module.plan_starts(wanted, ["small", "large"], ways, 2))
+    assert [start.round for start in starts] == [1] * 10 + [2] * 10
+    assert [start.band for start in starts[:10]] == ["small"] * 5 + ["large"] * 5
     assert ("other", "broadcast") not in {(start.variant, start.configuration.collective) for start in starts}
-    kinds = list(dict.fromkeys((launch, dtype, band) for _, launch, dtype, band, _ in rest))
-    assert kinds == [
-        ("graph", "half", "large"),
-        ("graph", "float", "small"),
-        ("graph", "float", "large"),
-        ("stream", "half", "small"),
-        ("stream", "half", "large"),
-        ("stream", "float", "small"),
-        ("stream", "float", "large"),
-    ]
     assert len(starts) == len(set(starts))
 
 
 def test_all_sizes_fit_into_one_start(bench: Any) -> None:
     module = bench("gpu_fastpath")
-    every = frozenset(module.COLLECTIVES)
-    ways = {name: module.Variant(None, every) for name in ("NCCL", "NCCL -R 2", "fast path", "fast path -R 2")}
-    ways["other"] = module.Variant(None, frozenset({"all_reduce", "all_gather"}))
-    wanted = module.configurations(module.COLLECTIVES, module.DTYPES, module.LAUNCHES)
-    stages = module.group_stages(wanted, ["whole"])
-    kinds = [
-        {(what.launch, what.dtype == "half", band, what.collective in module.REDUCING) for what, band in stage}
-        for stage in stages
-    ]
-    assert kinds == [
-        {("graph", True, "whole", True), ("graph", True, "whole", False)},
-        {("graph", False, "whole", True)},
-        {("stream", True, "whole", True), ("stream", True, "whole", False)},
-        {("stream", False, "whole", True)},
-    ]
-    starts = list(module.plan_starts(stages, ways, 2))
-    assert [start.round for start in starts[:44]] == [1] * 22 + [2] * 22
-    assert {start.band for start in starts[:44]} == {"whole"}
-    words = module.engine_flags(wanted[0], "whole", ["-t", "4"], trial=False)
+    (wanted,) = module.configurations(["all_reduce"], ["half"], ["graph"])
+    words = module.engine_flags(wanted, "whole", ["-t", "4"])
     assert [words[words.index(flag) + 1] for flag in ("-b", "-e", "-w", "-n", "-G")] == ["8", "1G", "5", "50", "2"]
 
 
@@ -297,12 +260,14 @@ def test_an_interrupted_call_writes_its_results(
 ) -> None:
     module = bench("gpu_fastpath")
 
-    def stopped(_asked: Any, _ways: Any, kept: Any, _folder: Path) -> int:
+    def stopped(_asked: Any, _ranks: Any, _ways: Any, kept: Any, _notes: Any) -> int:
         if was_measured:
-            kept.facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0", "ways": {}}
-            kept.figures += fast_path_figures[1]
+            kept += fast_path_figures[1]
         raise KeyboardInterrupt
 
+    facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0"}
+    monkeypatch.setattr(module, "provenance", lambda *_: facts)
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
     monkeypatch.setattr(module, "measure", stopped)
     monkeypatch.setattr(sys, "argv", ["x", "--results", str(tmp_path / "x"), "--ours", "-z 1", "--note", "A note."])
     assert module.main() == 130
