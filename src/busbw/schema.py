@@ -1,4 +1,4 @@
-"""Writes the JSON schema of the records to standard output: `python -m busbw.schema > schema/records.schema.json`."""
+"""Writes a JSON schema of schema/ to standard output: `python -m busbw.schema records > schema/records.schema.json`."""
 
 import json
 import sys
@@ -7,22 +7,31 @@ from typing import Any
 import msgspec
 
 from busbw.records import SCHEMA_VERSION, Record
+from busbw.reference import Reference
 from busbw.search_records import SearchLine
+from busbw.system import System
+from busbw.topology import Topology
+
+TYPES: dict[str, Any] = {
+    "records": Record | SearchLine,
+    "reference": Reference,
+    "system": System,
+    "topology": Topology,
+}
+"""Described types by the name of the schema."""
 
 
-def record_schema() -> dict[str, Any]:
-    """JSON schema of one line of a record file."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"busbw records, schema version {SCHEMA_VERSION}: one line",
-        **msgspec.json.schema(Record | SearchLine),
-    }
+def make_schema(name: str) -> dict[str, Any]:
+    """Returns one of the schemas. That of the records describes one line of a file."""
+    title = {"title": f"busbw records, schema version {SCHEMA_VERSION}: one line"} if name == "records" else {}
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return {**draft, **title, **msgspec.json.schema(TYPES[name])}
 
 
-def schema_text() -> str:
-    """Content of schema/records.schema.json."""
-    return json.dumps(record_schema(), indent=2) + "\n"
+def schema_text(name: str) -> str:
+    """Returns the content of schema/NAME.schema.json."""
+    return json.dumps(make_schema(name), indent=2) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(schema_text())
+    sys.stdout.write(schema_text(sys.argv[1]))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "records.jsonl"  # written by tests/engine/output/test_record_writer.cpp
 SCHEMA = ROOT / "schema" / "records.schema.json"
 PAGE = ROOT / "docs" / "reference" / "records.md"
-TYPES = schema.record_schema()["$defs"]
+TYPES = schema.make_schema("records")["$defs"]
 
 
 def engine_lines() -> list[dict[str, Any]]:
@@ -39,16 +39,16 @@ def keys_of(value: Any) -> Any:
 
 
 def test_the_schema_file_is_written_from_the_types() -> None:
-    assert SCHEMA.read_text() == schema.schema_text(), "run: python -m busbw.schema > schema/records.schema.json"
+    assert SCHEMA.read_text() == schema.schema_text("records"), "run: python -m busbw.schema records"
 
 
 def test_the_schema_command_prints_the_schema() -> None:
-    done = subprocess.run([sys.executable, "-m", "busbw.schema"], capture_output=True, text=True, check=True)
-    assert done.stdout == schema.schema_text()
+    done = subprocess.run([sys.executable, "-m", "busbw.schema", "records"], capture_output=True, text=True, check=True)
+    assert done.stdout == schema.schema_text("records")
 
 
 def test_the_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(schema.record_schema())
+    jsonschema.Draft202012Validator.check_schema(schema.make_schema("records"))
 
 
 def test_engine_and_python_have_the_same_schema_version() -> None:
@@ -61,7 +61,7 @@ def test_engine_and_python_have_the_same_schema_version() -> None:
 
 @pytest.mark.parametrize("line", engine_lines(), ids=lambda line: line["kind"])
 def test_every_line_of_the_engine_fits_the_schema(line: dict[str, Any]) -> None:
-    jsonschema.Draft202012Validator(schema.record_schema()).validate(line)
+    jsonschema.Draft202012Validator(schema.make_schema("records")).validate(line)
 
 
 @pytest.mark.parametrize("line", engine_lines(), ids=lambda line: line["kind"])
@@ -82,7 +82,7 @@ def test_the_schema_refuses_a_line_with_a_missing_or_mistyped_field(change: str)
     else:
         row["size_bytes"] = "8"
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(schema.record_schema()).validate(row)
+        jsonschema.Draft202012Validator(schema.make_schema("records")).validate(row)
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -92,7 +92,7 @@ def test_every_field_has_a_description(name: str) -> None:
 
 
 def test_the_page_names_every_kind_of_line() -> None:
-    kinds = schema.record_schema()["discriminator"]["mapping"]
+    kinds = schema.make_schema("records")["discriminator"]["mapping"]
     assert [kind for kind in kinds if f"`{kind}`" not in PAGE.read_text()] == []
 
 

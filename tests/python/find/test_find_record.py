@@ -61,7 +61,7 @@ def test_the_record_has_every_flow_and_the_result(capsys: pytest.CaptureFixture[
     assert output.err == "Record: s.jsonl\n"
     header, *rounds, end = lines_of(Path("s.jsonl"))
     for line in (header, *rounds, end):
-        jsonschema.Draft202012Validator(schema.record_schema()).validate(line)
+        jsonschema.Draft202012Validator(schema.make_schema("records")).validate(line)
     assert (header["kind"], header["seed"], header["simulated"]) == ("search", 3, True)
     assert [node["name"] for node in header["nodes"]] == ["n0", "n1", "n2", "n3"]
     assert (end["kind"], end["exit_code"], end["message"]) == ("search_end", 5, None)

@@ -13,7 +13,7 @@ from busbw import readers, system
 from busbw.cli.main import main
 from busbw.errors import UsageError
 from busbw.reference import find, references
-from busbw.reference.__main__ import schema_text
+from busbw.schema import schema_text
 
 FACTORS: dict[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
@@ -129,7 +129,7 @@ SCHEMA = Path(__file__).resolve().parents[3] / "schema" / "reference.schema.json
 
 
 def test_the_published_schema_is_that_of_the_types() -> None:
-    assert SCHEMA.read_text() == schema_text(), "python -m busbw.reference > schema/reference.schema.json"
+    assert SCHEMA.read_text() == schema_text("reference"), "run: python -m busbw.schema reference"
 
 
 @pytest.mark.parametrize("name", references())

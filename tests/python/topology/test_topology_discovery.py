@@ -9,8 +9,8 @@ import topology_machines as machines
 from conftest import ROOT
 from topology_machines import discover
 
+from busbw.schema import schema_text
 from busbw.topology import Topology
-from busbw.topology.__main__ import schema_text
 from busbw.topology.views.nearest import labels_text, nearest, pcie_nics
 
 
@@ -110,12 +110,12 @@ def test_labels_in_short(labels: list[str], text: str) -> None:
 
 
 def test_the_schema_is_the_one_that_is_kept() -> None:
-    assert (ROOT / "schema" / "topology.schema.json").read_text() == schema_text()
+    assert (ROOT / "schema" / "topology.schema.json").read_text() == schema_text("topology")
 
 
 @pytest.mark.parametrize("name", machines.MACHINES)
 def test_every_machine_keeps_the_schema(tmp_path: Path, name: str) -> None:
     topology = discover(machines.MACHINES[name](tmp_path), tmp_path, virtual_too=True)
     written = msgspec.json.encode(topology)
-    jsonschema.validate(msgspec.json.decode(written), msgspec.json.decode(schema_text().encode()))
+    jsonschema.validate(msgspec.json.decode(written), msgspec.json.decode(schema_text("topology").encode()))
     assert msgspec.json.decode(written, type=Topology) == topology
