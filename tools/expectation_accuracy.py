@@ -134,7 +134,7 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
     system = find(reference.system)
     nics = nics_from_text(reference.nics, reference.source) if reference.nics else None
     if nics is not None:
-        system = with_nics(system, nics.count, nics.gbit, nics.source)
+        system = with_nics(system, nics)
     if sweep.algorithm == "CollNet":
         system = with_sharp(system)
     scenario = Scenario(
@@ -184,12 +184,12 @@ def markdown() -> str:
         lines.append(f"| {' | '.join(cells)} | {_remark(plateau)} |")
     lines += ["", "| reference | what | latency | middle | plateau |", "| --- | --- | --- | --- | --- |"]
     for coverage in coverages():
-        cells = (
+        coverage_cells = (
             coverage.name,
             " ".join(filter(None, (coverage.sweep.collective, coverage.sweep.variant))),
             *(coverage.bands[band].text if band in coverage.bands else "" for band in BANDS),
         )
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join(coverage_cells)} |")
     return "\n".join(lines) + "\n"
 
 
