@@ -22,7 +22,7 @@ from busbw.judge.series import Series, series_of_table
 from busbw.judge.series_context import ContextFinder, SeriesContext
 from busbw.judge.types import JudgedConfiguration, Reason, Verdict
 from busbw.judge.yardstick import Yardstick
-from busbw.judge.yardstick_selection import select_yardstick, select_yardstick_from_log, use_medians
+from busbw.judge.yardstick_selection import select_yardstick, select_yardstick_from_log
 from busbw.logs import Log, Table
 from busbw.statistics.bands import BANDS
 from busbw.system import Nics, System
@@ -163,7 +163,7 @@ def _judge_series(
 ) -> tuple[Verdict, Series]:
     """Judges one configuration. Returns the verdict without findings on the curve, and the series that was judged.
 
-    The judged series may differ from `series`, see `_select_from_reference_log`.
+    The judged series may differ from `series`, see `select_yardstick_from_log`.
 
     Args:
         series: Figures of the configuration.
@@ -175,7 +175,7 @@ def _judge_series(
     selection, expectation = context_finder.selection, context.expectation
     series = series.with_stated_nics(context.network_nics)
     if selection.log is not None:
-        series, yardstick, notes = _select_from_reference_log(series, context_finder)
+        series, yardstick, notes = select_yardstick_from_log(series, selection.name, context_finder.reference_series)
     else:
         yardstick, notes = select_yardstick(series, context, selection)
     if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
@@ -201,22 +201,6 @@ def _judge_series(
         beside=tuple(notes),
     )
     return verdict, series
-
-
-def _select_from_reference_log(
-    series: Series, context_finder: ContextFinder
-) -> tuple[Series, Yardstick | Reason, list[str]]:
-    """Selects the yardstick from the reference log. Returns the series to judge, the yardstick, and notes.
-
-    Run and reference are compared by medians if both have medians. The name of the yardstick then says so, because the
-    table of the log shows means.
-    """
-    mean_times_us = [point.time_us for point in series.points]
-    series, reference_series = use_medians(series, context_finder.reference_series)
-    yardstick, notes = select_yardstick_from_log(series, context_finder.selection.name, reference_series)
-    if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != mean_times_us:
-        yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
-    return series, yardstick, notes
 
 
 def _notes_on_data(series: Series) -> list[str]:
