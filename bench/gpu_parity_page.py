@@ -46,7 +46,7 @@ class Estimate:
     @classmethod
     def of(cls, log_ratio: Interval) -> Estimate:
         """Converts an interval of the logarithm of the ratio."""
-        return cls(math.exp(log_ratio.estimate), (math.exp(log_ratio.low), math.exp(log_ratio.high)))
+        return cls(math.exp(log_ratio.estimate), log_ratio.ratios)
 
     def verdict(self, limits: tuple[float, float]) -> str:
         """Returns MET or NOT_MET if the whole interval is within or outside the limits, otherwise CANNOT_BE_TOLD."""

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from busbw.compare.figures import PointFigures
-from busbw.compare.quantities import have_device_times, program_time
+from busbw.compare.figures import PointFigures, have_device_times, program_time
 from busbw.compare.result import Basis, PointKey, TimeQuantity
 from busbw.statistics import stats
 from busbw.statistics.run_variation import VARIATIONS
@@ -52,12 +51,7 @@ class TimeComparison:
         launch_modes = self.a.launch_modes | self.b.launch_modes
         if self.is_device or not launch_modes:
             return _DEFAULT_VARIATION
-        factors_with_limits = []
-        for mode in launch_modes:
-            variation = VARIATIONS[mode]
-            up_to_bytes = math.inf if variation.up_to_bytes is None else variation.up_to_bytes
-            factors_with_limits.append((variation.factor, up_to_bytes))
-        max_factor, up_to_bytes = max(factors_with_limits)
+        max_factor, up_to_bytes = max((VARIATIONS[mode].factor, VARIATIONS[mode].up_to_bytes) for mode in launch_modes)
         return ((up_to_bytes, round(max_factor - 1, 9)),)  # 1.8 - 1 is 0.8, without a rounding error in messages
 
 

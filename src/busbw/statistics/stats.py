@@ -48,6 +48,11 @@ class Interval:
     high: float
 
     @property
+    def ratios(self) -> tuple[float, float]:
+        """Bounds of the ratio."""
+        return math.exp(self.low), math.exp(self.high)
+
+    @property
     def excludes_zero(self) -> bool:
         """True if the difference is significant."""
         return self.low > 0 or self.high < 0
