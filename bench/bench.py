@@ -1,8 +1,8 @@
 """Measures the speed of busbw and its peers in one run: `make bench`.
 
 Each comparison alternates the two sides, so that a drift of the machine's speed favors neither. It reports the median
-of the ratios of neighboring runs. The table, which the docs quote, goes to bench/results/. The figures go to
-build/bench-results/ as JSON. The folder --build has the built programs of bench/programs/, such as bare_loop.
+of the ratios of neighboring runs. The table, which the docs quote, goes to bench/results/. The folder --build has the
+built programs of bench/programs/, such as bare_loop.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ OVERHEAD_PAIRS = 31  # some runs take up to five times longer, because both thre
 MPI_ROUNDS = 5
 MPI_SIZES = (1 << 20, 64 << 20, 4)  # first and last size in bytes, and the factor between sizes
 HERE = Path(__file__).parent
-FIGURES = HERE.parent / "build" / "bench-results"
-"""Folder of raw figures, which git ignores."""
 
 
 def run(command: list[str], **kwargs: Any) -> str:
@@ -215,7 +213,6 @@ def main() -> int:
     parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")
     parser.add_argument("--mpi", type=Path, help="folder with Open MPI's mpicc and mpirun (default: no peer)")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the table")
-    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder for the JSON")
     arguments = parser.parse_args()
 
     results: dict[str, Any] = {
@@ -237,9 +234,7 @@ def main() -> int:
         print(f"measuring {name} ...", file=sys.stderr)
         results[name] = step()
     table = as_table(results)
-    for folder in (arguments.results, arguments.figures):
-        folder.mkdir(parents=True, exist_ok=True)
-    (arguments.figures / "host.json").write_text(json.dumps(results, indent=2) + "\n")
+    arguments.results.mkdir(parents=True, exist_ok=True)
     (arguments.results / "host.md").write_text(table)
     print(table)
     return 0

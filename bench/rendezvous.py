@@ -1,8 +1,7 @@
 """Measures the rendezvous of many processes over loopback, by their number. Part of `make bench`.
 
 A member stands for one process of a job. It is a thread with its own connections, in a few processes on this machine.
-So all members share the processors with process 0; on a cluster they do not. The table goes to bench/results/. The
-figures go to build/bench-results/ as JSON.
+So all members share the processors with process 0; on a cluster they do not. The table goes to bench/results/.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from bench import FIGURES, HERE, cpu_name
+from bench import HERE, cpu_name
 
 MEMBER_COUNTS = (16, 64, 256, 1024, 2048, 4096)
 PROCESSES = 4  # processes for the members, besides the process of the first member
@@ -67,7 +66,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the table")
-    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder for the JSON")
     arguments = parser.parse_args()
     results: dict[str, Any] = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
@@ -79,9 +77,7 @@ def main() -> int:
         print(f"measuring the rendezvous of {members} processes ...", file=sys.stderr)
         results["sizes"].append(measure(arguments.build / "rendezvous", members))
     table = as_table(results)
-    for folder in (arguments.results, arguments.figures):
-        folder.mkdir(parents=True, exist_ok=True)
-    (arguments.figures / "rendezvous.json").write_text(json.dumps(results, indent=2) + "\n")
+    arguments.results.mkdir(parents=True, exist_ok=True)
     (arguments.results / "rendezvous.md").write_text(table)
     print(table)
     return 0

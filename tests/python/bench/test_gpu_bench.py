@@ -200,25 +200,6 @@ def test_all_sizes_fit_into_one_start(bench: Any) -> None:
     assert [words[words.index(flag) + 1] for flag in ("-b", "-e", "-w", "-n", "-G")] == ["8", "1G", "5", "50", "2"]
 
 
-def test_outcomes_of_several_sessions_are_added(bench: Any) -> None:
-    report = "tests/gpu/test_data.py::test_a PASSED\n==== 1 failed, 83 passed, 2 skipped in 192.59s (0:03:12) =====\n"
-    report += "=================== 1 passed, 161 deselected in 7.90s =====================\n"
-    assert bench("gpu_tests").outcome_text(report) == "1 failed, 84 passed, 2 skipped in 200 s"
-
-
-def test_a_page_of_one_gpu_that_two_ranks_share(bench: Any) -> None:
-    run: dict[str, Any] = {"kind": "run", "collective": "reduce", "args": ["-g", "1"], "busbw_version": "0.1.0"}
-    rank = {"device_name": "GPU", "host": "node", "bus_id": "0000:0f:00"}
-    run |= {"ranks": [rank, rank], "start_time": "2026-11-21T00:00:00Z", "machine": {"driver": "580.1"}}
-    run |= {"environment": {"NCCL_NVLS_ENABLE": "0", "OMPI_MCA_plm": "isolated"}}
-    row: dict[str, Any] = {"kind": "row", "dtype": "float", "redop": "sum", "placement": "in_place"}
-    row |= {"check": {"state": "checked", "wrong_elements": 0}}
-    page = bench("gpu_tests").page([[run, row]], "=== 3 passed in 1.20s ===\n", [], {}).splitlines()
-    assert page[0] == "# Tests on 1 x GPU, 2026-11-21, busbw 0.1.0, NCCL None, driver 580.1, NCCL_NVLS_ENABLE=0"
-    assert "Tests: 3 passed in 1 s." in page
-    assert page[-1] == "| reduce_perf | 1 | 1 | 1 | 1 | in place | 1 | 0 |"
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
