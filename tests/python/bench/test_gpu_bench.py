@@ -111,20 +111,22 @@ def test_the_fast_path_is_judged_by_ratios_within_a_round(bench: Any, fast_path_
     module = bench("gpu_fastpath_page")
     ways, figures = fast_path_figures
     what = figures[0].what
-    lines, verdicts = module.table(what, "in_place", figures, ways)
-    assert lines[2:] == [
-        "| 1M | 10.00 | 2.00 | 5.00 | 5.50 | 2.20 | 0.550 (0.500 to 0.550) | 1.100 (other) | 1.100 (1.050 to 1.100) "
-        "| 12.5 (-R 2: 11.0) |"
+    (row,) = rows = module.summarize_rows(figures, "in_place")
+    assert row.best_peer == "other"
+    assert module.table(rows, ways)[2:] == [
+        "| 1M | 10.00 | 2.00 | 5.00 | 5.50 | 2.20 | 0.550 (0.500 to 0.550) | 1.100 (1.000 to 1.100) "
+        "| 1.100 (1.050 to 1.100) |"
     ]
+    verdicts = list(module.verdicts(what, "in_place", row))
     said = "all_reduce half graph in place 1M: fast path"
     assert [verdict.text for verdict in verdicts if verdict.outcome != "met"] == [
         f"{said}: 1.100 of the best peer's time, at most 1.03: cannot be told",
         f"{said} -R 2: 1.100 of NCCL -R 2's time, at most 1.02: missed",
     ]
-    assert len(verdicts) == 5
-    once = module.table(what, "in_place", [figure for figure in figures if figure.round == 1], ways)[1]
-    assert {verdict.outcome for verdict in once} == {"met", "cannot be told"}
-    assert module.table(what, "out_of_place", figures, ways)[0][2:] == []
+    assert len(verdicts) == 3
+    (once,) = module.summarize_rows([figure for figure in figures if figure.round == 1], "in_place")
+    assert {verdict.outcome for verdict in module.verdicts(what, "in_place", once)} == {"met", "cannot be told"}
+    assert module.summarize_rows(figures, "out_of_place") == []
 
 
 def test_the_page_of_the_fast_path_counts_met_targets(bench: Any, fast_path_figures: Any) -> None:
@@ -143,7 +145,7 @@ def test_the_page_of_the_fast_path_counts_met_targets(bench: Any, fast_path_figu
     once = [figure for figure in figures if figure.round == 1]
     assert "in CUDA graphs, one round" in module.page(facts, once, ways, [])
     alone = [figure for figure in figures if figure.way in ("NCCL", "fast path")]
-    assert "-R 2 over" not in "\n".join(module.table(figures[0].what, "in_place", alone, ways)[0])
+    assert "-R 2 over" not in "\n".join(module.table(module.summarize_rows(alone, "in_place"), ways))
 
 
 def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: Any, tmp_path: Path) -> None:
