@@ -20,7 +20,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -236,31 +236,23 @@ def compare_comm_ops(theirs: Programs, ours: Programs) -> list[Comparison]:
 
 
 def compare_all(
-    theirs: Programs,
-    ours: Programs,
-    collectives: list[str],
-    parts: set[str],
-    on_result: Callable[[Comparison], None],
-) -> list[str]:
-    """Makes all comparisons, and passes each to `on_result`. Returns sentences about parts that nccl-tests lacks."""
-    absent = []
+    theirs: Programs, ours: Programs, collectives: list[str], parts: list[str], absent: list[str]
+) -> Iterator[Comparison]:
+    """Yields all comparisons. Adds sentences about parts that nccl-tests lacks to `absent`."""
     their_help = theirs.help(collectives[0])
     if "flags" in parts:
-        on_result(compare_flags(f"{collectives[0]}_perf", their_help, ours.help(collectives[0])))
+        yield compare_flags(f"{collectives[0]}_perf", their_help, ours.help(collectives[0]))
     runs: list[tuple[str, list[str]]] = [(name, []) for name in collectives if "collectives" in parts]
     if "-H" not in flags_in(their_help):
         absent.append("This nccl-tests has no -H.")
     elif "one_sided" in parts:
         runs += [(name, ONE_SIDED_FLAGS) for name in ONE_SIDED if name in collectives]
     for collective, flags in runs:
-        for comparison in compare_collective(theirs, ours, collective, flags):
-            on_result(comparison)
+        yield from compare_collective(theirs, ours, collective, flags)
     if not theirs.path("comm_ops").exists():
         absent.append("This nccl-tests has no comm_ops_perf.")
     elif "comm_ops" in parts:
-        for comparison in compare_comm_ops(theirs, ours):
-            on_result(comparison)
-    return absent
+        yield from compare_comm_ops(theirs, ours)
 
 
 def as_page(
@@ -303,19 +295,18 @@ def main() -> int:
     parser.add_argument("--parts", default=",".join(PARTS), help="parts to compare")
     parser.add_argument("--results", type=Path, required=True, help="path of the page, without .md")
     arguments = parser.parse_args()
-    if unknown := set(arguments.parts.split(",")) - set(PARTS):
+    parts = arguments.parts.split(",")
+    if unknown := set(parts) - set(PARTS):
         parser.error(f"--parts {unknown.pop()}: allowed are {', '.join(PARTS)}")
     mpirun, ranks = tuple(shlex.split(arguments.mpirun)), tuple(shlex.split(arguments.ranks))
     ours = Programs("busbw", arguments.programs.resolve(), "", mpirun, ranks)
     theirs = Programs("nccl-tests", arguments.nccl_tests.resolve(), arguments.suffix, mpirun, ranks)
     collectives = arguments.collectives.split(",")
     comparisons: list[Comparison] = []
-
-    def add(comparison: Comparison) -> None:
+    absent: list[str] = []
+    for comparison in compare_all(theirs, ours, collectives, parts, absent):
         comparisons.append(comparison)
         print(f"{comparison.name}: {comparison.result}", file=sys.stderr)
-
-    absent = compare_all(theirs, ours, collectives, set(arguments.parts.split(",")), add)
     versions = [line for programs in (theirs, ours) if (line := version_line(programs, collectives[0]))]
     page = arguments.results.with_suffix(".md")
     page.parent.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from gpu_parity_page import as_page
 from gpu_programs import BusbwPrograms, NcclTests, RunError, provenance, run, times_us
 
+from busbw import engine
 from busbw.errors import ExitCode
 
 COLLECTIVES = "all_reduce,all_gather,reduce_scatter,alltoall,sendrecv,broadcast"
@@ -48,6 +49,7 @@ TRIAL_BANDS: dict[str, tuple[str, ...]] = {
     "large": ("-b", "2M", "-e", "4M", "-n", "1", "-N", "2", *CHECK_FLAGS),
 }
 """Bands of `--backend host`, which tests this program."""
+TRIAL_RANKS = 4
 DEFAULT_COMPARISONS = ["g,processes:all:large:2", "g,processes:all:latency:2"]
 RUN_TIMEOUT_S = 120.0
 
@@ -187,8 +189,12 @@ def main() -> int:
     groups = arguments.measure or map(parse_comparisons, DEFAULT_COMPARISONS)
     comparisons = [comparison for group in groups for comparison in group]
     ours = BusbwPrograms(arguments.programs.resolve(), arguments.backend)
-    gpus = arguments.gpus or ours.gpus()
-    bands = TRIAL_BANDS if arguments.backend == "host" else BANDS
+    is_trial = arguments.backend == "host"
+    gpus = arguments.gpus or (TRIAL_RANKS if is_trial else engine.gpu_count())
+    if gpus == 0:
+        print("no GPU found; test this program with --backend host", file=sys.stderr)
+        return ExitCode.ENVIRONMENT
+    bands = TRIAL_BANDS if is_trial else BANDS
     rows = RowCollection()
     left_out: list[str] = []
     code = ExitCode.GOOD

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -77,24 +76,6 @@ class BusbwPrograms:
         if self.backend == "host":  # for a test of the benchmark
             rank_flags = ["-t", rank_flags[1]]
         return [str(self.folder / f"{collective}_perf"), *rank_flags, *flags, "--backend", self.backend]
-
-    def engine_output(self, *flags: str) -> str:
-        """Returns the output of busbw-engine for information flags."""
-        command = [str(self.folder / "busbw-engine"), *flags]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-
-    def gpus(self) -> int:
-        """Returns the number of GPUs. Exits with code 3 without a GPU."""
-        if self.backend == "host":
-            return 4
-        listed = self.engine_output("--list-devices")
-        count = sum(line[:1].isdigit() and "[cpu]" not in line for line in listed.splitlines())
-        if count == 0:
-            print(
-                f"no GPU found; test this program with --backend host. Output of the engine:\n{listed}", file=sys.stderr
-            )
-            sys.exit(3)
-        return count
 
 
 @dataclass(frozen=True)
