@@ -27,18 +27,9 @@ from typing import Any
 
 from gpu_programs import RunError, environment, nccl_settings, run
 
-COLLECTIVES = [
-    "all_reduce",
-    "all_gather",
-    "broadcast",
-    "reduce",
-    "reduce_scatter",
-    "alltoall",
-    "sendrecv",
-    "gather",
-    "scatter",
-    "hypercube",
-]
+from busbw.collectives import COLLECTIVES
+
+NCCL_TESTS_COLLECTIVES = [name for name in COLLECTIVES if name != "alltoallv"]
 PARTS = ("flags", "collectives", "one_sided", "comm_ops")
 ONE_SIDED = ["all_gather", "alltoall", "broadcast", "gather", "scatter", "sendrecv"]
 COMM_OPS_TESTS = ["init", "split", "shrink", "grow"]
@@ -291,7 +282,7 @@ def main() -> int:
     parser.add_argument("--suffix", default="", help="end of the names of nccl-tests' programs, such as _mpi")
     parser.add_argument("--mpirun", default="", help="command that starts the processes of both")
     parser.add_argument("--ranks", default="", help='flags that start the ranks of both, such as "-g 2"')
-    parser.add_argument("--collectives", default=",".join(COLLECTIVES), help="collectives to compare")
+    parser.add_argument("--collectives", default=",".join(NCCL_TESTS_COLLECTIVES), help="collectives to compare")
     parser.add_argument("--parts", default=",".join(PARTS), help="parts to compare")
     parser.add_argument("--results", type=Path, required=True, help="path of the page, without .md")
     arguments = parser.parse_args()

@@ -12,12 +12,12 @@ import msgspec
 
 from busbw.comparability import differences_text, find_traffic_differences
 from busbw.compare import differences
+from busbw.compare.differences import WrongRows
 from busbw.compare.evidence import MIN_RUNS
 from busbw.compare.figures import PointFigures
 from busbw.compare.pairing import (
     Observations,
     SeveralVariantsError,
-    SideRows,
     align,
     by_configuration,
     read_rows,
@@ -164,7 +164,8 @@ class _SideContent(NamedTuple):
 
     side: Side
     tables: Sequence[Table]
-    rows: SideRows
+    observations: Observations
+    wrong_rows: WrongRows
 
     @classmethod
     def read(
@@ -172,11 +173,11 @@ class _SideContent(NamedTuple):
     ) -> "_SideContent":
         """Reads the tables of a log. `runs` is `Side.runs`. Raises SeveralVariantsError as `read_rows`."""
         side = Side(label=label, source=source, library=_libraries_text(tables), runs=runs)
-        return cls(side, tables, read_rows(tables, allows_variants=allows_variants))
+        return cls(side, tables, *read_rows(tables, allows_variants=allows_variants))
 
     def wrong_data(self) -> list[str]:
         """Returns sentences about wrong data."""
-        return self.rows.wrong_rows.sentences(self.side.label, self.tables)
+        return self.wrong_rows.sentences(self.side.label, self.tables)
 
 
 def _require_like_loads(a: _SideContent, b: _SideContent) -> None:
@@ -205,7 +206,7 @@ def _compare(
     has_claims: bool = False,
 ) -> Comparison:
     """Compares two sides. `has_claims`: True if speed-ups in B's rows are relative to side A."""
-    observations_a, observations_b = (_select_placement(side.rows.observations, placement) for side in (a, b))
+    observations_a, observations_b = (_select_placement(side.observations, placement) for side in (a, b))
     observations_a, observations_b, notes = align(observations_a, observations_b)
     figures_a, figures_b, system_notes = separate_systems(
         (observations_a, a.tables), (observations_b, b.tables), any_system=any_system
