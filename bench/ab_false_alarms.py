@@ -59,18 +59,16 @@ def main() -> int:
     """Measures the missing runs and writes the summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="runs of each kind (default 200)")
-    parser.add_argument("--kind", choices=[*KINDS, "both"], default="both")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--summary", type=Path, default=SUMMARY)
     arguments = parser.parse_args()
-    kinds = KINDS if arguments.kind == "both" else (arguments.kind,)
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     stored = list(read_outcomes(arguments.results))
-    counts = {kind: sum(outcome.kind == kind for outcome in stored) for kind in kinds}
+    counts = {kind: sum(outcome.kind == kind for outcome in stored) for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder:
         library = compile_slower_library(Path(folder))
         while min(counts.values()) < arguments.runs:
-            kind = min(kinds, key=lambda name: counts[name])
+            kind = min(KINDS, key=lambda name: counts[name])
             outcome = measure(kind, library, Path(folder) / f"{kind}-{counts[kind]}")
             counts[kind] += 1
             with arguments.results.open("ab") as results:
