@@ -137,12 +137,13 @@ def measure(kind: str, library: Path, folder: Path) -> Outcome:
 def summary(outcomes: list[Outcome]) -> str:
     """Returns the results as a table for the documentation."""
     times = [outcome.at for outcome in outcomes]
+    loads = [outcome.load_average for outcome in outcomes]  # other load makes the verdicts harder
     lines = [
         "# False alarms and misses of `busbw ab`",
         "",
         f"`all_reduce_perf {' '.join(FLAGS)}`, {os.cpu_count()} processors, "
         f"{min(times, default='never')} to {max(times, default='never')}; "
-        f"load average while measuring {load_range_text(outcomes)}.",
+        f"load average while measuring {min(loads, default='unknown')} to {max(loads, default='unknown')}.",
         "",
         "| | runs | reported | fraction | 95 % interval | quadruples, median | seconds per run, median and maximum |",
         "| --- | ---: | ---: | ---: | --- | ---: | ---: |",
@@ -163,12 +164,6 @@ def summary(outcomes: list[Outcome]) -> str:
             f"| {quadruples[len(quadruples) // 2]} | {seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f} |"
         )
     return "\n".join(lines) + "\n"
-
-
-def load_range_text(outcomes: list[Outcome]) -> str:
-    """Returns the range of the load average during the runs; other load makes the verdicts harder."""
-    values = [outcome.load_average for outcome in outcomes]
-    return f"{min(values)} to {max(values)}" if values else "unknown"
 
 
 if __name__ == "__main__":

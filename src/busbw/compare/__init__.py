@@ -113,7 +113,8 @@ def compare_variants(
     variants = [name for name in tables_by_name if not name.startswith("#")]
     if names is None:
         if len(variants) != 2:
-            problem = f"{log.source} contains {_variant_count_text(variants)}"
+            count = f"{len(variants)} variants" if variants else "no variants to compare"
+            problem = f"{log.source} contains {count}"
             remedy = f"name two with --variants: {', '.join(tables_by_name)}"
             raise UsageError(problem, remedy=remedy if len(tables_by_name) > 1 else "give a second log")
         names = (variants[0], variants[1])
@@ -153,10 +154,6 @@ def _select_variant(tables: Sequence[Table], name: str) -> tuple[Table, ...]:
         msgspec.structs.replace(table, rows=tuple(row for row in table.rows if row.variant == name)) for table in tables
     )
     return tuple(table for table in tables_of_variant if table.rows)
-
-
-def _variant_count_text(names: Sequence[str]) -> str:
-    return f"{len(names)} variants" if names else "no variants to compare"
 
 
 class _SideContent(NamedTuple):

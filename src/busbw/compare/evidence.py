@@ -111,7 +111,10 @@ def _evidence_from_runs(comparison: TimeComparison, quantity: TimeQuantity, alph
 
 def _evidence_from_iterations(comparison: TimeComparison, quantity: TimeQuantity, alpha: float) -> Evidence | None:
     """Compares the iterations of both sides by stretches. None if a side has too few samples."""
-    iterations_a, iterations_b = _summarize_iterations(comparison.a), _summarize_iterations(comparison.b)
+    # The iterations of all runs and cycles of a side are concatenated.
+    iterations_a, iterations_b = (
+        stats.stretch_summary(side.slowest_us) if side.are_sampled else None for side in (comparison.a, comparison.b)
+    )
     if not iterations_a or not iterations_b:
         return None
     interval = stats.mean_difference(iterations_a, iterations_b, alpha=alpha)
@@ -149,14 +152,6 @@ def _rounding_error(comparison: TimeComparison, quantity: TimeQuantity) -> float
     """
     values = {*comparison.a.positive_values(quantity), *comparison.b.positive_values(quantity)}
     return min(map(stats.half_digit, values))
-
-
-def _summarize_iterations(figures: PointFigures) -> stats.SampleSummary | None:
-    """Summarizes the iterations of all runs and cycles, concatenated, by stretches of consecutive iterations.
-
-    Returns None if a figure has no samples.
-    """
-    return stats.stretch_summary(figures.slowest_us) if figures.are_sampled else None
 
 
 def _evidence_from_means(a: PointFigures, b: PointFigures, quantities: Sequence[TimeQuantity]) -> Evidence:

@@ -92,14 +92,9 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
         return self.time_us / self.range_us.high
 
     @property
-    def is_range_wide(self) -> bool:
-        """True if the range is wide (`WIDE_RANGE_FACTOR`)."""
-        return self.range_us.high > WIDE_RANGE_FACTOR * self.range_us.typical
-
-    @property
     def is_in_slow_part(self) -> bool:
         """True if the range is wide and the figure is slower than typical. Verdicts then state the distance."""
-        return self.is_range_wide and self.ratio > 1
+        return self.range_us.high > WIDE_RANGE_FACTOR * self.range_us.typical and self.ratio > 1
 
     def distance_text(self, *, as_time: bool) -> str:
         """Distance from the typical figure, of the time or of the busbw: '19 % below typical'."""

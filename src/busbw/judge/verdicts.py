@@ -181,7 +181,9 @@ def _judge_series(
     if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
         variation = yardstick.run_variation_text
         notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
-    notes += _notes_on_data(series)
+    if series.unchecked_count:
+        notes.append(f"data not checked in {series.unchecked_count} of {series.figure_count} measurements")
+    notes += series.table.warnings[:_MAX_NAMED_WARNINGS]
     by_expectation = selection.is_empty
     evidence = collect_evidence(series, yardstick, context, system, refused_count, by_expectation=by_expectation)
     decision = decide(evidence)
@@ -201,11 +203,3 @@ def _judge_series(
         beside=tuple(notes),
     )
     return verdict, series
-
-
-def _notes_on_data(series: Series) -> list[str]:
-    notes = []
-    if series.unchecked_count:
-        notes.append(f"data not checked in {series.unchecked_count} of {series.figure_count} measurements")
-    notes += series.table.warnings[:_MAX_NAMED_WARNINGS]
-    return notes

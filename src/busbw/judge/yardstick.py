@@ -116,26 +116,13 @@ class Yardstick(Struct, kw_only=True, frozen=True):
 
     def _make_limits(self, size_bytes: int, range_us: ExpectedRange) -> SizeLimits:
         band = self.band(size_bytes)
+        min_undecided_us = BAD_FACTOR * range_us.typical
         # In the plateau, this machine may be as fast as the low end of a range from other machines. Below the plateau,
         # the low end is the time of another launch mode, so this machine is compared with the typical time only.
-        may_be_at_low_end = band == "plateau" and not self.is_of_this_machine
-        return SizeLimits(band, range_us, _min_undecided_us(range_us, may_be_at_low_end=may_be_at_low_end))
-
-
-def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> float:
-    """Returns the time from which a figure inside its range may come from a slow machine.
-
-    Args:
-        range_us: Range of the yardstick.
-        may_be_at_low_end: True if the healthy time of this machine may be the low end of the range instead of the
-            typical time.
-    """
-    fault_at_typical_us = BAD_FACTOR * range_us.typical
-    if not may_be_at_low_end:
-        return fault_at_typical_us
-    # The low end is less certain than the typical time: two healthy runs differ by up to `WIDE_RANGE_FACTOR`.
-    fault_at_low_end_us = BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR
-    return min(fault_at_typical_us, fault_at_low_end_us)
+        if band == "plateau" and not self.is_of_this_machine:
+            # The low end is less certain than the typical time: two healthy runs differ by up to `WIDE_RANGE_FACTOR`.
+            min_undecided_us = min(min_undecided_us, BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR)
+        return SizeLimits(band, range_us, min_undecided_us)
 
 
 def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:
