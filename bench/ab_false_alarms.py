@@ -59,18 +59,16 @@ def main() -> int:
     """Measures the missing runs and writes the summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="runs of each kind (default 200)")
-    parser.add_argument("--kind", choices=[*KINDS, "both"], default="both")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--summary", type=Path, default=SUMMARY)
     arguments = parser.parse_args()
-    kinds = KINDS if arguments.kind == "both" else (arguments.kind,)
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     stored = list(read_outcomes(arguments.results))
-    counts = {kind: sum(outcome.kind == kind for outcome in stored) for kind in kinds}
+    counts = {kind: sum(outcome.kind == kind for outcome in stored) for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder:
         library = compile_slower_library(Path(folder))
         while min(counts.values()) < arguments.runs:
-            kind = min(kinds, key=lambda name: counts[name])
+            kind = min(KINDS, key=lambda name: counts[name])
             outcome = measure(kind, library, Path(folder) / f"{kind}-{counts[kind]}")
             counts[kind] += 1
             with arguments.results.open("ab") as results:
@@ -139,12 +137,13 @@ def measure(kind: str, library: Path, folder: Path) -> Outcome:
 def summary(outcomes: list[Outcome]) -> str:
     """Returns the results as a table for the documentation."""
     times = [outcome.at for outcome in outcomes]
+    loads = [outcome.load_average for outcome in outcomes]  # other load makes the verdicts harder
     lines = [
         "# False alarms and misses of `busbw ab`",
         "",
         f"`all_reduce_perf {' '.join(FLAGS)}`, {os.cpu_count()} processors, "
         f"{min(times, default='never')} to {max(times, default='never')}; "
-        f"load average while measuring {load_range_text(outcomes)}.",
+        f"load average while measuring {min(loads, default='unknown')} to {max(loads, default='unknown')}.",
         "",
         "| | runs | reported | fraction | 95 % interval | quadruples, median | seconds per run, median and maximum |",
         "| --- | ---: | ---: | ---: | --- | ---: | ---: |",
@@ -165,12 +164,6 @@ def summary(outcomes: list[Outcome]) -> str:
             f"| {quadruples[len(quadruples) // 2]} | {seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f} |"
         )
     return "\n".join(lines) + "\n"
-
-
-def load_range_text(outcomes: list[Outcome]) -> str:
-    """Returns the range of the load average during the runs; other load makes the verdicts harder."""
-    values = [outcome.load_average for outcome in outcomes]
-    return f"{min(values)} to {max(values)}" if values else "unknown"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Measures the speed of busbw and its peers in one run: `make bench`.
 
 Each comparison alternates the two sides, so that a drift of the machine's speed favors neither. It reports the median
-of the ratios of neighboring runs. The table, which the docs quote, goes to bench/results/. The figures go to
-build/bench-results/ as JSON. The folder --build has the built programs of bench/programs/, such as bare_loop.
+of the ratios of neighboring runs. The tables, which the docs quote, go to bench/results/. The folder --build has the
+built programs of bench/programs/, such as bare_loop.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ ROUNDS = 9
 OVERHEAD_PAIRS = 31  # some runs take up to five times longer, because both threads share a core
 MPI_ROUNDS = 5
 MPI_SIZES = (1 << 20, 64 << 20, 4)  # first and last size in bytes, and the factor between sizes
+MEMBER_COUNTS = (16, 64, 256, 1024, 2048, 4096)  # processes of a job, for the rendezvous
+MEMBER_PROCESSES = 4  # processes for the members, besides the process of the first member
+RENDEZVOUS_ROUNDS = 5
 HERE = Path(__file__).parent
-FIGURES = HERE.parent / "build" / "bench-results"
-"""Folder of raw figures, which git ignores."""
 
 
 def run(command: list[str], **kwargs: Any) -> str:
@@ -149,6 +150,21 @@ def compare_with_open_mpi(programs: Path, mpi: Path, build: Path) -> dict[str, A
     }
 
 
+def measure_rendezvous(build: Path, members: int) -> dict[str, Any]:
+    """Measures rendezvous, barrier and gather of many processes over loopback: median and maximum of each figure.
+
+    A member stands for one process of a job. It is a thread with its own connections, in a few processes. So all
+    members share the processors with process 0; on a cluster they do not.
+    """
+    command = [str(build / "rendezvous"), str(members), str(MEMBER_PROCESSES)]
+    runs = [json.loads(run(command)) for _ in range(RENDEZVOUS_ROUNDS)]
+    result: dict[str, Any] = {"members": members}
+    for figure in ("rendezvous_s", "barrier_s", "gather_s", "peak_bytes"):
+        values = [figures[figure] for figures in runs]
+        result |= {figure: statistics.median(values), f"{figure}_max": max(values)}
+    return result
+
+
 def target_text(target: str, *, met: bool) -> str:
     """Returns the last cell of a row, which marks a missed target."""
     return target if met else f"{target}: **missed**"
@@ -200,6 +216,29 @@ def as_table(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_rendezvous_table(results: dict[str, Any]) -> str:
+    """Returns the results of the rendezvous as Markdown."""
+    lines = [
+        f"# {results['machine']}, {results['date']}",
+        "",
+        f"Processes of one rank each over loopback, as threads of {MEMBER_PROCESSES} processes and the first member's "
+        f"own. Medians of {RENDEZVOUS_ROUNDS} runs, in brackets the greatest; load on the machine before: "
+        f"{results['load_before']:.1f}. Targets at 4,096: rendezvous under 5 s, barrier under 1 s.",
+        "",
+        "| processes | rendezvous (s) | barrier (ms) | gather of 20 samples a rank (ms) "
+        "| peak memory of process 0 (MB) |",
+        "| ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in results["sizes"]:
+        lines.append(
+            f"| {row['members']:,} | {row['rendezvous_s']:.2f} ({row['rendezvous_s_max']:.2f}) "
+            f"| {row['barrier_s'] * 1e3:.1f} ({row['barrier_s_max'] * 1e3:.1f}) "
+            f"| {row['gather_s'] * 1e3:.1f} ({row['gather_s_max'] * 1e3:.1f}) "
+            f"| {row['peak_bytes'] / 1e6:.1f} ({row['peak_bytes_max'] / 1e6:.1f}) |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def cpu_name() -> str:
     """Returns the name of the processor from /proc/cpuinfo, or the architecture if the file has no name."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -214,8 +253,7 @@ def main() -> int:
     parser.add_argument("--programs", type=Path, required=True, help="folder with busbw-engine and the eleven names")
     parser.add_argument("--build", type=Path, required=True, help="folder with the programs built from bench/*.cpp")
     parser.add_argument("--mpi", type=Path, help="folder with Open MPI's mpicc and mpirun (default: no peer)")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the table")
-    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder for the JSON")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the tables")
     arguments = parser.parse_args()
 
     results: dict[str, Any] = {
@@ -236,12 +274,13 @@ def main() -> int:
     for name, step in steps.items():
         print(f"measuring {name} ...", file=sys.stderr)
         results[name] = step()
-    table = as_table(results)
-    for folder in (arguments.results, arguments.figures):
-        folder.mkdir(parents=True, exist_ok=True)
-    (arguments.figures / "host.json").write_text(json.dumps(results, indent=2) + "\n")
-    (arguments.results / "host.md").write_text(table)
-    print(table)
+    print("measuring rendezvous ...", file=sys.stderr)
+    results["load_before"] = os.getloadavg()[0]
+    results["sizes"] = [measure_rendezvous(arguments.build, members) for members in MEMBER_COUNTS]
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    for name, table in (("host.md", as_table(results)), ("rendezvous.md", as_rendezvous_table(results))):
+        (arguments.results / name).write_text(table)
+        print(table)
     return 0
 
 

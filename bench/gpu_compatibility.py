@@ -20,25 +20,16 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpu_programs import environment, nccl_settings
+from gpu_programs import RunError, environment, nccl_settings, run
 
-COLLECTIVES = [
-    "all_reduce",
-    "all_gather",
-    "broadcast",
-    "reduce",
-    "reduce_scatter",
-    "alltoall",
-    "sendrecv",
-    "gather",
-    "scatter",
-    "hypercube",
-]
+from busbw.collectives import COLLECTIVES
+
+NCCL_TESTS_COLLECTIVES = [name for name in COLLECTIVES if name != "alltoallv"]
 PARTS = ("flags", "collectives", "one_sided", "comm_ops")
 ONE_SIDED = ["all_gather", "alltoall", "broadcast", "gather", "scatter", "sendrecv"]
 COMM_OPS_TESTS = ["init", "split", "shrink", "grow"]
@@ -55,6 +46,8 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 class Programs:
     """Programs of one side, and the words before and after the program in its command line."""
 
+    side: str
+    """busbw or nccl-tests."""
     folder: Path
     suffix: str = ""
     mpirun: tuple[str, ...] = ()
@@ -69,33 +62,22 @@ class Programs:
         done = subprocess.run([self.path(name), "--help"], capture_output=True, text=True, timeout=60, check=False)
         return done.stdout + done.stderr
 
-    def run(self, name: str, flags: Iterable[str]) -> Output:
-        """Runs a program to its end."""
-        command = [*self.mpirun, str(self.path(name)), *self.ranks, *flags]
+    def run(self, name: str, flags: Iterable[str]) -> str:
+        """Runs a program to its end and returns its stdout. Raises RunError, with the side, if it fails."""
         try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                timeout=RUN_TIMEOUT_S,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return Output(f"did not end in {RUN_TIMEOUT_S:.0f} s")
-        if done.returncode != 0:
-            return Output(f"exit code {done.returncode}: {(done.stderr or done.stdout)[-300:].strip()}", done.stdout)
-        return Output("", done.stdout)
+            return run([*self.mpirun, str(self.path(name)), *self.ranks, *flags], RUN_TIMEOUT_S)
+        except RunError as error:
+            raise RunError(f"{self.side}: {error}") from error
 
-
-@dataclass(frozen=True)
-class Output:
-    """Output of a run: its failure (empty if it succeeded), its text and its JSON file."""
-
-    failure: str
-    text: str = ""
-    document: Any = None
+    def run_with_document(self, name: str, flags: Iterable[str]) -> tuple[str, Any]:
+        """Runs a program with -J. Returns stdout and the JSON file. Raises RunError as `run`, or without the file."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "document.json"
+            text = self.run(name, [*flags, "-J", str(path)])
+            try:
+                return text, json.loads(path.read_text())
+            except (OSError, ValueError) as error:
+                raise RunError(f"{self.side}: its JSON file cannot be read: {error}") from error
 
 
 @dataclass
@@ -219,76 +201,49 @@ def compare_summaries(name: str, theirs: str, ours: str) -> Comparison:
     )
 
 
-def run_with_document(programs: Programs, name: str, flags: list[str], path: Path) -> Output:
-    """Runs a program with -J, and reads the file that it writes."""
-    output = programs.run(name, [*flags, "-J", str(path)])
-    if output.failure:
-        return output
-    try:
-        return Output("", output.text, json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
-        return Output(f"its JSON file cannot be read: {error}", output.text)
-
-
 def compare_collective(theirs: Programs, ours: Programs, collective: str, flags: list[str]) -> list[Comparison]:
     """Runs one collective on both sides, and compares table and JSON file."""
     name = " ".join([f"{collective}_perf", *flags])
-    with tempfile.TemporaryDirectory() as folder:
-        outputs = {
-            side: run_with_document(programs, collective, [*SWEEP, *flags], Path(folder) / f"{side}.json")
-            for side, programs in (("nccl-tests", theirs), ("busbw", ours))
-        }
-    failures = [f"{side}: {output.failure}" for side, output in outputs.items() if output.failure]
-    if failures:
-        return [Comparison(name, failures=failures)]
-    their_output, our_output = outputs["nccl-tests"], outputs["busbw"]
-    return [
-        compare_tables(name, their_output.text, our_output.text),
-        compare_documents(name, their_output.document, our_output.document),
-    ]
+    try:
+        their_text, their_document = theirs.run_with_document(collective, [*SWEEP, *flags])
+        our_text, our_document = ours.run_with_document(collective, [*SWEEP, *flags])
+    except RunError as error:
+        return [Comparison(name, failures=[str(error)])]
+    return [compare_tables(name, their_text, our_text), compare_documents(name, their_document, our_document)]
 
 
 def compare_comm_ops(theirs: Programs, ours: Programs) -> list[Comparison]:
     """Compares flags and SUMMARY lines of comm_ops_perf."""
     comparisons = [compare_flags("comm_ops_perf", theirs.help("comm_ops"), ours.help("comm_ops"))]
     for test in COMM_OPS_TESTS:
-        flags = [test, "-s", "fixed", "-i", "2"]
-        # Only MPI starts the ranks of nccl-tests' program.
-        outputs = {"nccl-tests": replace(theirs, ranks=()).run("comm_ops", flags), "busbw": ours.run("comm_ops", flags)}
-        failures = [f"{side}: {output.failure}" for side, output in outputs.items() if output.failure]
-        comparison = Comparison(f"comm_ops_perf {test}", failures=failures)
-        if not failures:
-            comparison = compare_summaries(f"comm_ops_perf {test}", outputs["nccl-tests"].text, outputs["busbw"].text)
-        comparisons.append(comparison)
+        name, flags = f"comm_ops_perf {test}", [test, "-s", "fixed", "-i", "2"]
+        try:
+            # Only MPI starts the ranks of nccl-tests' program.
+            their_text = replace(theirs, ranks=()).run("comm_ops", flags)
+            comparisons.append(compare_summaries(name, their_text, ours.run("comm_ops", flags)))
+        except RunError as error:
+            comparisons.append(Comparison(name, failures=[str(error)]))
     return comparisons
 
 
 def compare_all(
-    theirs: Programs,
-    ours: Programs,
-    collectives: list[str],
-    parts: set[str],
-    on_result: Callable[[Comparison], None],
-) -> list[str]:
-    """Makes all comparisons, and passes each to `on_result`. Returns sentences about parts that nccl-tests lacks."""
-    absent = []
+    theirs: Programs, ours: Programs, collectives: list[str], parts: list[str], absent: list[str]
+) -> Iterator[Comparison]:
+    """Yields all comparisons. Adds sentences about parts that nccl-tests lacks to `absent`."""
     their_help = theirs.help(collectives[0])
     if "flags" in parts:
-        on_result(compare_flags(f"{collectives[0]}_perf", their_help, ours.help(collectives[0])))
+        yield compare_flags(f"{collectives[0]}_perf", their_help, ours.help(collectives[0]))
     runs: list[tuple[str, list[str]]] = [(name, []) for name in collectives if "collectives" in parts]
     if "-H" not in flags_in(their_help):
         absent.append("This nccl-tests has no -H.")
     elif "one_sided" in parts:
         runs += [(name, ONE_SIDED_FLAGS) for name in ONE_SIDED if name in collectives]
     for collective, flags in runs:
-        for comparison in compare_collective(theirs, ours, collective, flags):
-            on_result(comparison)
+        yield from compare_collective(theirs, ours, collective, flags)
     if not theirs.path("comm_ops").exists():
         absent.append("This nccl-tests has no comm_ops_perf.")
     elif "comm_ops" in parts:
-        for comparison in compare_comm_ops(theirs, ours):
-            on_result(comparison)
-    return absent
+        yield from compare_comm_ops(theirs, ours)
 
 
 def as_page(
@@ -310,9 +265,12 @@ def as_page(
 
 
 def version_line(programs: Programs, collective: str) -> str:
-    """Returns the line in which a program states its version, without '#'. Empty if it has none."""
-    output = programs.run(collective, ["-b", "8", "-e", "8", "-n", "1"])
-    lines = [line for line in output.text.splitlines() if line.startswith("# nccl-tests version")]
+    """Returns the line in which a program states its version, without '#'. Empty if it has none or fails."""
+    try:
+        text = programs.run(collective, ["-b", "8", "-e", "8", "-n", "1"])
+    except RunError:
+        return ""
+    lines = [line for line in text.splitlines() if line.startswith("# nccl-tests version")]
     return " ".join(lines[0].lstrip("# ").split()) if lines else ""
 
 
@@ -324,23 +282,22 @@ def main() -> int:
     parser.add_argument("--suffix", default="", help="end of the names of nccl-tests' programs, such as _mpi")
     parser.add_argument("--mpirun", default="", help="command that starts the processes of both")
     parser.add_argument("--ranks", default="", help='flags that start the ranks of both, such as "-g 2"')
-    parser.add_argument("--collectives", default=",".join(COLLECTIVES), help="collectives to compare")
+    parser.add_argument("--collectives", default=",".join(NCCL_TESTS_COLLECTIVES), help="collectives to compare")
     parser.add_argument("--parts", default=",".join(PARTS), help="parts to compare")
     parser.add_argument("--results", type=Path, required=True, help="path of the page, without .md")
     arguments = parser.parse_args()
-    if unknown := set(arguments.parts.split(",")) - set(PARTS):
+    parts = arguments.parts.split(",")
+    if unknown := set(parts) - set(PARTS):
         parser.error(f"--parts {unknown.pop()}: allowed are {', '.join(PARTS)}")
     mpirun, ranks = tuple(shlex.split(arguments.mpirun)), tuple(shlex.split(arguments.ranks))
-    ours = Programs(arguments.programs.resolve(), "", mpirun, ranks)
-    theirs = Programs(arguments.nccl_tests.resolve(), arguments.suffix, mpirun, ranks)
+    ours = Programs("busbw", arguments.programs.resolve(), "", mpirun, ranks)
+    theirs = Programs("nccl-tests", arguments.nccl_tests.resolve(), arguments.suffix, mpirun, ranks)
     collectives = arguments.collectives.split(",")
     comparisons: list[Comparison] = []
-
-    def add(comparison: Comparison) -> None:
+    absent: list[str] = []
+    for comparison in compare_all(theirs, ours, collectives, parts, absent):
         comparisons.append(comparison)
         print(f"{comparison.name}: {comparison.result}", file=sys.stderr)
-
-    absent = compare_all(theirs, ours, collectives, set(arguments.parts.split(",")), add)
     versions = [line for programs in (theirs, ours) if (line := version_line(programs, collectives[0]))]
     page = arguments.results.with_suffix(".md")
     page.parent.mkdir(parents=True, exist_ok=True)

@@ -11,27 +11,23 @@ mode: in CUDA graphs, or one by one (stream). A start is one run of a program.
 Each round starts every variant once for each configuration and band of sizes, in random order. Figures are medians over
 rounds. Ratios compare figures of the same round, and come with their minimum and maximum.
 
-The most important starts come first: all rounds of small sizes in graphs with the first type. The others follow, round
-by round: large sizes, other types and single launches. If a start takes seconds and time is short, --bands whole
-measures all sizes in one start with fewer iterations. The program ends when everything is measured or --budget-s is
-used up, and writes its results. --add continues from the results of another call.
+If a start takes seconds and time is short, --bands whole measures all sizes in one start with fewer iterations.
+Ctrl-C, or `timeout --signal INT` in front, ends the measurement. The finished starts are then written.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import os
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpu_fastpath_page import (
     NCCL,
@@ -40,10 +36,9 @@ from gpu_fastpath_page import (
     OURS_REGISTERED,
     Configuration,
     Figure,
-    read_figures,
-    write_page,
+    write_results,
 )
-from gpu_programs import version_text, without_paths
+from gpu_programs import BusbwPrograms, environment, provenance, without_paths
 
 from busbw import engine
 from busbw.ab import BlockEndedError, Measurement, SideSpec, parse_side
@@ -77,8 +72,6 @@ BANDS = {
     "whole": Band("8", "1G", ("-w", "5", "-n", "50"), "2"),
 }
 """`whole` replaces both others if a start takes longer than its measurement."""
-TRIAL = Band("8", "4K", ("-w", "1", "-n", "4"), "0")
-"""Band of --trial, a test of this program."""
 
 
 class Variant(NamedTuple):
@@ -86,10 +79,6 @@ class Variant(NamedTuple):
 
     side: SideSpec
     collectives: frozenset[str]
-
-
-Stage = list[tuple[Configuration, str]]
-"""Pairs of configuration and band that are equally important for the order of starts."""
 
 
 class Start(NamedTuple):
@@ -111,57 +100,46 @@ def configurations(collectives: Sequence[str], dtypes: Sequence[str], launches: 
     ]
 
 
-def group_stages(wanted: Sequence[Configuration], bands: Sequence[str]) -> list[Stage]:
-    """Groups the configurations into stages, most important first."""
-    pairs = [(configuration, band) for configuration in wanted for band in bands]
-    first_dtype = wanted[0].dtype
-
-    def stage_key(configuration: Configuration, band: str) -> tuple[bool, bool, bool]:
-        """Sort key: False comes before True."""
-        return configuration.launch != "graph", configuration.dtype != first_dtype, band == "large"
-
-    keys = sorted({stage_key(*pair) for pair in pairs})
-    return [[pair for pair in pairs if stage_key(*pair) == key] for key in keys]
+def plan_starts(
+    wanted: Sequence[Configuration], bands: Sequence[str], variants: dict[str, Variant], rounds: int
+) -> Iterator[Start]:
+    """Yields the starts round by round. The variants of a configuration and band are in random order."""
+    for number, band, configuration in product(range(1, rounds + 1), bands, wanted):
+        names = [name for name, variant in variants.items() if configuration.collective in variant.collectives]
+        for name in random.sample(names, len(names)):
+            yield Start(number, configuration, band, name)
 
 
-def plan_starts(stages: Sequence[Stage], variants: dict[str, Variant], rounds: int) -> Iterator[Start]:
-    """Yields all rounds of the first stage, then the other stages round by round."""
-    for interleaved_stages in (stages[:1], stages[1:]):
-        pairs = [pair for stage in interleaved_stages for pair in stage]
-        for number in range(1, rounds + 1):
-            for configuration, band in pairs:
-                names = [name for name, variant in variants.items() if configuration.collective in variant.collectives]
-                for name in random.sample(names, len(names)):
-                    yield Start(number, configuration, band, name)
+def rank_count(rank_flags: Sequence[str]) -> int:
+    """Returns the number of ranks that flags such as --processes 2 -g 4 start."""
+    return prod(int(word) for word in rank_flags if word.isdigit())
 
 
 def min_size(collective: str, first_size: str, rank_flags: Sequence[str]) -> str:
     """Returns the first size of the sweep at which every rank has data to send, not below `first_size`."""
-    ranks = prod(int(word) for word in rank_flags if word.isdigit())  # of flags such as --processes 2 -g 4
     if collectives()[collective].size == "whole" or not first_size.isdigit():
         return first_size
     size_bytes = int(first_size)
-    while size_bytes < SHARE_BYTES * ranks:
+    while size_bytes < SHARE_BYTES * rank_count(rank_flags):
         size_bytes *= 2
     return str(size_bytes)
 
 
-def engine_flags(configuration: Configuration, band: str, rank_flags: Sequence[str], *, trial: bool) -> tuple[str, ...]:
+def engine_flags(configuration: Configuration, band: str, rank_flags: Sequence[str]) -> tuple[str, ...]:
     """Returns the engine flags for one start."""
-    sizes = TRIAL if trial else BANDS[band]
+    sizes = BANDS[band]
     first_size = min_size(configuration.collective, sizes.first_size, rank_flags)
     sweep = ("-b", first_size, "-e", sizes.last_size, "-f", "2", *sizes.iteration_flags)
-    graph_flags = ("-G", sizes.graph_launches) if configuration.launch == "graph" and not trial else ()
+    graph_flags = ("-G", sizes.graph_launches) if configuration.launch == "graph" else ()
     return (*rank_flags, "-d", configuration.dtype, *sweep, *graph_flags, "-T", "60")
 
 
-def measure_start(
-    start: Start, side: SideSpec, flags: tuple[str, ...], folder: Path, *, checked_round: int
-) -> Iterator[Figure]:
-    """Runs one start and yields its figures. Only the round `checked_round` checks the data."""
-    record_name = f"{start.round}-{len(list(folder.iterdir()))}"  # unique, because earlier records stay in the folder
+def measure_start(start: Start, side: SideSpec, flags: tuple[str, ...], folder: Path) -> Iterator[Figure]:
+    """Runs one start and yields its figures. Only the first round checks the data."""
+    for record in folder.iterdir():
+        record.unlink()  # the samples of all starts would fill the disk
     block = Measurement(engine.program(f"{start.configuration.collective}_perf"), flags, folder).block(
-        side, record_name, "-c", "1" if start.round == checked_round else "0"
+        side, "start", "-c", "1" if start.round == 1 else "0"
     )
     for point, figure in block.items():
         yield Figure(
@@ -197,12 +175,6 @@ def parse_variants(arguments: argparse.Namespace) -> dict[str, Variant]:
     return variants
 
 
-def nvls_text() -> str:
-    """Describes the setting of NVLink multicast for the page."""
-    value = os.environ.get("NCCL_NVLS_ENABLE")
-    return f"All with `NCCL_NVLS_ENABLE={value}`" if value is not None else "`NCCL_NVLS_ENABLE` is not set"
-
-
 def variant_text(name: str, variant: Variant, all_collectives: Sequence[str]) -> str:
     """Describes a variant in one sentence, for the page."""
     measured = [collective for collective in all_collectives if collective in variant.collectives]
@@ -210,110 +182,38 @@ def variant_text(name: str, variant: Variant, all_collectives: Sequence[str]) ->
     return f"{name}: `{without_paths(variant.side.text)}`{limitation}"
 
 
-class Results:
-    """Collected figures, facts about the machine, and notes for the page."""
-
-    def __init__(self) -> None:
-        self.figures: list[Figure] = []
-        self.facts: dict[str, Any] = {}
-        self.notes: list[str] = []
-        self.earlier_notes: list[str] = []
-        """Notes of the calls that --add continues."""
-
-    def add(self, path: Path) -> None:
-        """Adds the results of another call as earlier rounds."""
-        self.facts, figures = read_figures(path)
-        self.figures += figures
-        self.earlier_notes += self.facts.get("said", [])
-
-    @property
-    def last_round(self) -> int:
-        """Number of the last round; 0 without figures."""
-        return max((figure.round for figure in self.figures), default=0)
-
-    def read_facts(self, records: Sequence[Path]) -> None:
-        """Reads the facts from the first record. Pass records of NCCL; a peer may use another NCCL version."""
-        if not records:
-            return
-        header = json.loads(records[0].read_text().splitlines()[0])
-        self.facts = {
-            "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-            "machine": f"{len(header['ranks'])} x {header['ranks'][0]['device_name']}",
-            "busbw": version_text(header),
-            "facts": without_paths(header["machine"]),
-        }
-
-    def write(self, results: Path, variants: dict[str, Variant]) -> str:
-        """Writes figures and page. The variants of this call come first, then those of earlier calls.
-
-        Returns the page. `results` is the output path without suffix.
-        """
-        sides = {name: without_paths(variant.side.text) for name, variant in variants.items()}
-        earlier_sides = {name: side for name, side in self.facts.get("ways", {}).items() if name not in sides}
-        earlier_notes = [note.removeprefix("Before: ") for note in self.earlier_notes]
-        marked_notes = [f"Before: {note}" for note in earlier_notes if note not in self.notes]
-        self.facts |= {"ways": sides | earlier_sides, "said": [*self.notes, *marked_notes]}
-        results.parent.mkdir(parents=True, exist_ok=True)
-        with gzip.open(f"{results}.jsonl.gz", "wt") as file:
-            file.write(json.dumps({"kind": "provenance", **self.facts}) + "\n")
-            for figure in self.figures:
-                file.write(json.dumps(figure._asdict() | {"what": figure.what._asdict()}) + "\n")
-        return write_page(results, self.facts, self.figures)
-
-
-def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results: Results, folder: Path) -> int:
-    """Runs all starts that fit into the budget. Returns 0, or the exit code of an interrupt."""
-    rank_flags = arguments.ranks.split() or ["-t", str(engine.default_ranks())]
-    results.notes.append(f"Ranks: `{' '.join(rank_flags)}`")
+def measure(
+    arguments: argparse.Namespace,
+    rank_flags: Sequence[str],
+    variants: dict[str, Variant],
+    figures: list[Figure],
+    notes: list[str],
+) -> int:
+    """Runs all starts, and adds to figures and notes. Returns 0, or the exit code of an interrupt."""
     wanted = configurations(
         arguments.collectives.split(","), arguments.dtypes.split(","), arguments.launches.split(",")
     )
-    stages = group_stages(wanted, arguments.bands.split(","))
-    starts = list(plan_starts(stages, variants, arguments.rounds))
-    earlier_rounds = results.last_round
-    begin_s, longest_start_s = time.monotonic(), 0.0
-    for index, start in enumerate(starts):
-        start_s = time.monotonic()
-        expected_end_s = start_s + longest_start_s
-        if expected_end_s - begin_s > arguments.budget_s:
-            results.notes.append(
-                f"The time of --budget-s was over: {len(starts) - index} of {len(starts)} starts were left out."
+    starts = list(plan_starts(wanted, arguments.bands.split(","), variants, arguments.rounds))
+    with tempfile.TemporaryDirectory() as folder:
+        for index, start in enumerate(starts):
+            start_s = time.monotonic()
+            flags = engine_flags(start.configuration, start.band, rank_flags)
+            try:
+                figures += measure_start(start, variants[start.variant].side, flags, Path(folder))
+            except BlockEndedError as error:
+                if error.was_interrupted:
+                    notes.append("Interrupted.")
+                    return error.exit_code
+                case = f"{start.configuration.collective} {start.configuration.dtype}, band {start.band}"
+                note = f"{start.variant} failed at {case}, with exit code {error.exit_code}"
+                if note not in notes:
+                    notes.append(note)
+            print(
+                f"{index + 1} of {len(starts)}: {start.variant}, {' '.join(start.configuration)}, {start.band}, "
+                f"{time.monotonic() - start_s:.1f} s",
+                file=sys.stderr,
             )
-            break
-        flags = engine_flags(start.configuration, start.band, rank_flags, trial=arguments.trial)
-        side = variants[start.variant].side
-        numbered = start._replace(round=earlier_rounds + start.round)
-        try:
-            results.figures += measure_start(numbered, side, flags, folder, checked_round=earlier_rounds + 1)
-        except BlockEndedError as error:
-            if error.was_interrupted:
-                results.notes.append("Interrupted.")
-                return error.exit_code
-            case = f"{start.configuration.collective} {start.configuration.dtype}, band {start.band}"
-            note = f"{start.variant} failed at {case}, with exit code {error.exit_code}"
-            if note not in results.notes:
-                results.notes.append(note)
-        take_facts_and_empty_records(folder, start.variant, results)
-        took_s = time.monotonic() - start_s
-        longest_start_s = max(longest_start_s, took_s)
-        print(
-            f"{index + 1} of {len(starts)}: {start.variant}, {' '.join(start.configuration)}, {start.band}, "
-            f"{took_s:.1f} s",
-            file=sys.stderr,
-        )
     return ExitCode.GOOD
-
-
-def take_facts_and_empty_records(folder: Path, variant: str, results: Results) -> None:
-    """Reads the facts from a record of NCCL, if they are not known yet. Then empties the new records of the folder.
-
-    The samples would fill the disk. The empty files stay, because the names of records count the files.
-    """
-    new_records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
-    if variant in (NCCL, NCCL_REGISTERED) and not results.facts:
-        results.read_facts(new_records)
-    for record in new_records:
-        record.write_text("")
 
 
 def argument_error(arguments: argparse.Namespace) -> str:
@@ -332,8 +232,6 @@ def argument_error(arguments: argparse.Namespace) -> str:
     bands = arguments.bands.split(",")
     if "whole" in bands and len(bands) > 1:
         return f'--bands "{arguments.bands}": "whole" includes the others; give only "whole"'
-    if not arguments.budget_s > 0:
-        return f"--budget-s {arguments.budget_s}: not a number of seconds above 0"
     return peer_error(arguments.peer)
 
 
@@ -358,9 +256,6 @@ def main() -> int:
     """Measures, and writes page and figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, required=True, help="output path without suffix, for .md and .jsonl.gz")
-    parser.add_argument(
-        "--add", type=Path, action="append", default=[], help=".jsonl.gz of an earlier call to continue; repeatable"
-    )
     parser.add_argument("--peer", action="append", default=[], metavar="NAME[@COLLECTIVE,...]=SIDE", help="repeatable")
     parser.add_argument("--ours", default="--preload libbusbw_nccl.so", metavar="SIDE", help="side of the fast path")
     parser.add_argument("--buffers", default="plain,registered", help="buffers of NCCL and the fast path")
@@ -376,11 +271,7 @@ def main() -> int:
     parser.add_argument(
         "--ranks", default="", metavar="FLAGS", help="flags such as '--processes 4' (default: -t with all GPUs)"
     )
-    parser.add_argument("--budget-s", type=float, default=1e9, help="seconds; no start that would end later")
     parser.add_argument("--note", action="append", default=[], help="sentence for the page; repeatable")
-    parser.add_argument(
-        "--trial", action="store_true", help="test this program on the host: small sizes, few iterations"
-    )
     arguments = parser.parse_args()
     if message := argument_error(arguments):
         parser.error(message)
@@ -388,25 +279,26 @@ def main() -> int:
         variants = parse_variants(arguments)
     except UsageError as error:
         parser.error(str(error))
-    results = Results()
-    for path in arguments.add:
-        results.add(path)
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            code = measure(arguments, variants, results, Path(scratch))
-        except KeyboardInterrupt:
-            results.notes.append("Interrupted.")
-            code = ExitCode.INTERRUPTED
-    if not results.facts:
-        print("NCCL was not measured, so nothing was written", file=sys.stderr)
-        return code or ExitCode.ENVIRONMENT
+    os.environ.update(environment())  # the measured programs inherit it
+    rank_flags = arguments.ranks.split() or ["-t", str(engine.default_ranks())]
+    facts = provenance(BusbwPrograms(engine.program("all_reduce_perf").parent, "auto"), rank_count(rank_flags))
     all_collectives = arguments.collectives.split(",")
-    results.notes[:0] = [
-        nvls_text(),
+    notes = [
         *(variant_text(name, variant, all_collectives) for name, variant in variants.items() if variant.side.text),
         *arguments.note,
+        f"Ranks: `{' '.join(rank_flags)}`",
     ]
-    print(results.write(arguments.results, variants))
+    figures: list[Figure] = []
+    try:
+        code = measure(arguments, rank_flags, variants, figures, notes)
+    except KeyboardInterrupt:
+        notes.append("Interrupted.")
+        code = ExitCode.INTERRUPTED
+    if not figures:
+        print("nothing was measured, so nothing was written", file=sys.stderr)
+        return code or ExitCode.ENVIRONMENT
+    facts |= {"ways": {name: without_paths(variant.side.text) for name, variant in variants.items()}, "said": notes}
+    print(write_results(arguments.results, facts, figures))
     return code
 
 

@@ -1,7 +1,7 @@
-"""Short page of bench/gpu_fastpath.py: a verdict for each target, extreme ratios, and tables of representative sizes.
+"""Short page of bench/gpu_fastpath.py: a verdict for each limit, extreme ratios, and tables of representative sizes.
 
 A variant is NCCL, the fast path or a peer, with its settings. A ratio is the time of one variant over that of another
-in the same round. The floor is a lower bound of the time (gpu_fastpath_floor.py).
+in the same round.
 
 Rebuilds the page from the figures, for example with other sizes:
 
@@ -19,22 +19,29 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from gpu_fastpath_floor import Floor, floor_of
 from gpu_programs import machine_line, size_text
 
 NCCL, OURS = "NCCL", "fast path"
 NCCL_REGISTERED, OURS_REGISTERED = "NCCL -R 2", "fast path -R 2"
 REGISTERED = (NCCL_REGISTERED, OURS_REGISTERED)
 """Variants with buffers in symmetric windows, which are compared only with each other."""
-MAX_RATIO_TO_NCCL, MAX_RATIO_TO_BEST = 1.02, 1.03
-"""Maximum ratio of the fast path's time to NCCL's time, and to the best peer's."""
-MAX_TIME_US = {
-    "all_reduce": {1 << 10: 2.8, 16 << 10: 3.4, 64 << 10: 4.7, 256 << 10: 6.5, 1 << 20: 12.5, 4 << 20: 28.0},
-    "all_gather": {1 << 10: 2.8, 16 << 10: 3.3, 64 << 10: 4.0, 256 << 10: 5.5, 1 << 20: 7.0, 4 << 20: 14.0},
-}
-"""Targets of this project for four H200s, by collective and size in bytes: device time of half in graphs."""
-MAX_REGISTERED_TIME_US = {**MAX_TIME_US, "all_reduce": {**MAX_TIME_US["all_reduce"], 1 << 20: 11.0, 4 << 20: 25.0}}
-"""The same targets for buffers in symmetric windows."""
+BEST_PEER = "the best peer"
+"""Fastest other variant of a row without registered buffers, including NCCL."""
+
+
+class Comparison(NamedTuple):
+    """Two variants to compare, and the maximum ratio of their times."""
+
+    ours: str
+    other: str
+    limit: float
+
+
+COMPARISONS = (
+    Comparison(OURS, NCCL, 1.02),
+    Comparison(OURS, BEST_PEER, 1.03),
+    Comparison(OURS_REGISTERED, NCCL_REGISTERED, 1.02),
+)
 SHOWN_SIZES = "1K,16K,64K,256K,1M,4M,16M,64M,1G"
 """Default sizes of the tables. Verdicts and extreme ratios count all sizes."""
 
@@ -95,15 +102,10 @@ def ratio_over_rounds(numerator_us: dict[int, float], denominator_us: dict[int, 
     return Ratio(values[0], median(values), values[-1], len(values)) if values else None
 
 
-def above_floor_text(time_us: float | None, floor_us: float) -> str:
-    """Returns difference and ratio of a time and the floor. Empty without a time."""
-    return f"{time_us - floor_us:.2f} ({time_us / floor_us:.2f} x)" if time_us else ""
-
-
 class Verdict(NamedTuple):
-    """Verdict of one row for one target."""
+    """Verdict of one row for one comparison."""
 
-    demand: str  # text of the target, by which the summary counts
+    demand: str  # text of the limit, by which the summary counts
     outcome: str  # met, missed, cannot be told
     text: str  # sentence with row, figures and outcome
 
@@ -113,14 +115,21 @@ class Row(NamedTuple):
 
     size_bytes: int
     medians_us: dict[str, float]  # by variant
-    over_nccl: Ratio | None
-    best_peer: str  # fastest other variant without registered buffers, including NCCL; empty if none was measured
-    over_best: Ratio | None
-    over_registered: Ratio | None  # fast path over NCCL, both with registered buffers
+    best_peer: str  # name of BEST_PEER; empty if no other variant was measured
+    ratios: dict[Comparison, Ratio]  # in the order of COMPARISONS
 
 
-def summarize_row(size_bytes: int, figures: Sequence[Figure]) -> Row:
-    """Summarizes the figures of one size and placement."""
+def summarize_rows(figures: Sequence[Figure], placement: str) -> list[Row]:
+    """Summarizes the figures of one placement by size. Sizes that the fast path has not measured are left out."""
+    figures_by_size: dict[int, list[Figure]] = {}
+    for figure in figures:
+        if figure.placement == placement:
+            figures_by_size.setdefault(figure.size_bytes, []).append(figure)
+    rows = [_summarize_row(size, figures_by_size[size]) for size in sorted(figures_by_size)]
+    return [row for row in rows if OURS in row.medians_us]
+
+
+def _summarize_row(size_bytes: int, figures: Sequence[Figure]) -> Row:
     times_us: dict[str, dict[int, float]] = {}  # by variant and round
     for figure in figures:
         if figure.compared_us:
@@ -128,134 +137,40 @@ def summarize_row(size_bytes: int, figures: Sequence[Figure]) -> Row:
     medians_us = {variant: median(by_round.values()) for variant, by_round in times_us.items()}
     peers_us = {variant: us for variant, us in medians_us.items() if variant != OURS and variant not in REGISTERED}
     best_peer = min(peers_us, key=lambda variant: peers_us[variant], default="")
-
-    def over(numerator: str, denominator: str) -> Ratio | None:
-        return ratio_over_rounds(times_us.get(numerator, {}), times_us.get(denominator, {}))
-
-    return Row(
-        size_bytes,
-        medians_us,
-        over_nccl=over(OURS, NCCL),
-        best_peer=best_peer,
-        over_best=over(OURS, best_peer),
-        over_registered=over(OURS_REGISTERED, NCCL_REGISTERED),
-    )
-
-
-def target_times(case: Configuration) -> list[tuple[str, dict[int, float]]]:
-    """Returns the variants with target times, and their maximum time in us by size. Empty without targets."""
-    if (case.dtype, case.launch) != ("half", "graph"):
-        return []
-    targets = [(OURS, MAX_TIME_US), (OURS_REGISTERED, MAX_REGISTERED_TIME_US)]
-    return [(variant, limits_us[case.collective]) for variant, limits_us in targets if case.collective in limits_us]
+    ratios = {}
+    for comparison in COMPARISONS:
+        other = best_peer if comparison.other == BEST_PEER else comparison.other
+        if ratio := ratio_over_rounds(times_us.get(comparison.ours, {}), times_us.get(other, {})):
+            ratios[comparison] = ratio
+    return Row(size_bytes, medians_us, best_peer, ratios)
 
 
 def verdicts(case: Configuration, placement: str, row: Row) -> Iterator[Verdict]:
     """Yields the verdicts of one row."""
     title = f"{case.collective} {case.dtype} {case.launch} {placement.replace('_', ' ')} {size_text(row.size_bytes)}"
-    for ours, other, ratio, limit in (
-        (OURS, NCCL, row.over_nccl, MAX_RATIO_TO_NCCL),
-        (OURS, "the best peer", row.over_best, MAX_RATIO_TO_BEST),
-        (OURS_REGISTERED, NCCL_REGISTERED, row.over_registered, MAX_RATIO_TO_NCCL),
-    ):
-        if ratio:
-            outcome = ratio.outcome(limit)
-            text = f"{title}: {ours}: {ratio.median:.3f} of {other}'s time, at most {limit}: {outcome}"
-            yield Verdict(f"{ours} at most {limit} of {other}'s time", outcome, text)
-    for variant, limits_us in target_times(case):
-        if row.size_bytes in limits_us and variant in row.medians_us:
-            time_us, limit_us = row.medians_us[variant], limits_us[row.size_bytes]
-            outcome = "met" if time_us <= limit_us else "missed"
-            yield Verdict(
-                "times that are wanted of 4 H200s",
-                outcome,
-                f"{title}: {variant}: {time_us:.2f} us, at most {limit_us:.1f}: {outcome}",
-            )
+    for comparison, ratio in row.ratios.items():
+        outcome = ratio.outcome(comparison.limit)
+        demand = f"{comparison.ours} at most {comparison.limit} of {comparison.other}'s time"
+        figures_text = f"{ratio.median:.3f} of {comparison.other}'s time, at most {comparison.limit}"
+        yield Verdict(demand, outcome, f"{title}: {comparison.ours}: {figures_text}: {outcome}")
 
 
-class Columns(NamedTuple):
-    """Columns of a table of one configuration. Some are shown only if they have figures."""
-
-    case: Configuration
-    variants: list[str]
-    floor: Floor | None
-
-    @property
-    def own_variants(self) -> list[str]:
-        """Variants of the fast path."""
-        return [OURS, OURS_REGISTERED] if OURS_REGISTERED in self.variants else [OURS]
-
-    def titles(self) -> list[str]:
-        """Returns the cells of the head."""
-        titles = ["bytes", *(f"{variant} (us)" for variant in self.variants)]
-        titles += ["over NCCL (least to most)", "over the best peer"]
-        if OURS_REGISTERED in self.variants:
-            titles += ["-R 2 over NCCL -R 2"]
-        if target_times(self.case):
-            titles += ["at most (us)"]
-        if self.floor:
-            titles += ["floor (us)", *["above it (us)", "-R 2 above it (us)"][: len(self.own_variants)]]
-        return titles
-
-    def cells(self, row: Row) -> list[str]:
-        """Returns the cells of a row, in the order of the titles."""
-        times_us = [row.medians_us.get(variant) for variant in self.variants]
-        cells = [size_text(row.size_bytes), *("" if time_us is None else f"{time_us:.2f}" for time_us in times_us)]
-        cells += [row.over_nccl.text if row.over_nccl else ""]
-        cells += [f"{row.over_best.median:.3f} ({row.best_peer})" if row.over_best else ""]
-        has_registered = OURS_REGISTERED in self.variants
-        if has_registered:
-            cells += [row.over_registered.text if row.over_registered else ""]
-        if targets := target_times(self.case):
-            plain_us, registered_us = (limits_us.get(row.size_bytes) for _, limits_us in targets)
-            cells += [target_text(plain_us, registered_us if has_registered else plain_us)]
-        if self.floor:
-            floor_us = self.floor.us(self.case.collective, row.size_bytes)
-            own_times_us = [row.medians_us.get(variant) for variant in self.own_variants]
-            cells += [f"{floor_us:.2f}" if floor_us else ""]
-            cells += [above_floor_text(time_us, floor_us) if floor_us else "" for time_us in own_times_us]
-        return cells
-
-
-def table(
-    case: Configuration,
-    placement: str,
-    figures: Sequence[Figure],
-    variants: Sequence[str],
-    floor: Floor | None = None,
-) -> tuple[list[str], list[Verdict]]:
-    """Returns a table of one configuration and its verdicts. `floor` applies only to times in graphs."""
-    columns = Columns(
-        case,
-        [variant for variant in variants if any(figure.way == variant for figure in figures)],
-        floor if case.launch == "graph" else None,
-    )
-    titles = columns.titles()
+def table(rows: Sequence[Row], variants: Sequence[str]) -> list[str]:
+    """Returns a table of one configuration. Variants and comparisons without figures are left out."""
+    shown_variants = [variant for variant in variants if any(variant in row.medians_us for row in rows)]
+    comparisons = [comparison for comparison in COMPARISONS if any(comparison in row.ratios for row in rows)]
+    titles = ["bytes", *(f"{variant} (us)" for variant in shown_variants)]
+    titles += [f"{comparison.ours} over {comparison.other}" for comparison in comparisons]
     lines = [f"| {' | '.join(titles)} |", f"| {' | '.join('---:' for _ in titles)} |"]
-    found_verdicts: list[Verdict] = []
-    for size in sorted({figure.size_bytes for figure in figures}):
-        row = summarize_row(size, figures_of(figures, size, placement))
-        if OURS not in row.medians_us:
-            continue
-        lines.append(f"| {' | '.join(columns.cells(row))} |")
-        found_verdicts += verdicts(case, placement, row)
-    return lines, found_verdicts
-
-
-def figures_of(figures: Sequence[Figure], size_bytes: int, placement: str) -> list[Figure]:
-    """Returns the figures of one size and placement."""
-    return [figure for figure in figures if (figure.size_bytes, figure.placement) == (size_bytes, placement)]
-
-
-def target_text(plain_us: float | None, registered_us: float | None) -> str:
-    """Returns the target time, and that for registered buffers if it differs. Empty without a target."""
-    if not plain_us:
-        return ""
-    return f"{plain_us:.1f}" + (f" (-R 2: {registered_us:.1f})" if registered_us != plain_us else "")
+    for row in rows:
+        times = [f"{row.medians_us[variant]:.2f}" if variant in row.medians_us else "" for variant in shown_variants]
+        ratios = [row.ratios[comparison].text if comparison in row.ratios else "" for comparison in comparisons]
+        lines.append(f"| {' | '.join([size_text(row.size_bytes), *times, *ratios])} |")
+    return lines
 
 
 def rounds_text(figures: Sequence[Figure]) -> str:
-    """Describes the number of rounds, which may differ if the budget ended within a round."""
+    """Describes the number of rounds, which may differ if the measurement ended within a round."""
     rounds = Counter(variant for variant, _ in {(figure.way, figure.round) for figure in figures})
     minimum, maximum = min(rounds.values()), max(rounds.values())
     if maximum == 1:
@@ -263,23 +178,14 @@ def rounds_text(figures: Sequence[Figure]) -> str:
     return f"medians of {maximum} rounds" if minimum == maximum else f"medians of {minimum} to {maximum} rounds"
 
 
-def extremes_row(case: Configuration, placement: str, figures: Sequence[Figure]) -> str | None:
-    """Returns a table line with the minimum and maximum ratios of one configuration. None if it has no ratio."""
-    sizes = sorted({figure.size_bytes for figure in figures if figure.placement == placement})
-    rows = [summarize_row(size, figures_of(figures, size, placement)) for size in sizes]
+def extreme_cells(rows: Sequence[Row]) -> list[str]:
+    """Returns the minimum and maximum ratio of each comparison with their sizes. Empty texts without a ratio."""
     cells = []
-    for ratios in (
-        [(row.over_nccl.median, row.size_bytes) for row in rows if row.over_nccl],
-        [(row.over_best.median, row.size_bytes) for row in rows if row.over_best],
-        [(row.over_registered.median, row.size_bytes) for row in rows if row.over_registered],
-    ):
+    for comparison in COMPARISONS:
+        ratios = [(row.ratios[comparison].median, row.size_bytes) for row in rows if comparison in row.ratios]
         extremes = (min(ratios), max(ratios)) if ratios else ()
         cells += [f"{value:.3f} ({size_text(size)})" for value, size in extremes] or ["", ""]
-    if not any(cells):
-        return None
-    launch = "graph" if case.launch == "graph" else "one by one"
-    head = [case.collective, case.dtype, placement.replace("_", " "), launch, str(len(sizes)), rounds_text(figures)]
-    return f"| {' | '.join([*head, *cells])} |"
+    return cells
 
 
 def page(
@@ -289,51 +195,49 @@ def page(
     notes: Sequence[str],
     sizes: str = SHOWN_SIZES,
 ) -> str:
-    """Returns the page: first the missed targets, then extreme ratios, then in-place tables of these sizes."""
+    """Returns the page: first the missed limits, then extreme ratios, then in-place tables of these sizes."""
     parts: list[str] = []
     extremes: list[str] = []
-    shown_sizes = set(sizes.split(","))
     all_verdicts: list[Verdict] = []
-    floor = floor_of(facts["machine"]) if any(figure.what.launch == "graph" for figure in figures) else None
     for case in dict.fromkeys(figure.what for figure in figures):
         own_figures = [figure for figure in figures if figure.what == case]
-        timed = "device time, in CUDA graphs" if case.launch == "graph" else "time, launched one by one"
+        own_rounds_text = rounds_text(own_figures)
         for placement in ("in_place", "out_of_place"):
-            lines, table_verdicts = table(case, placement, own_figures, variants, floor)
-            all_verdicts += table_verdicts
-            if line := extremes_row(case, placement, own_figures):
-                extremes.append(line)
-            head_lines, row_lines = lines[:2], lines[2:]
-            shown_lines = [line for line in row_lines if first_cell(line) in shown_sizes]
-            if shown_lines and placement == "in_place":
-                title = f"{case.collective}, {case.dtype}, in place: {timed}, {rounds_text(own_figures)}"
-                parts += ["", f"## {title}", "", *head_lines, *shown_lines]
+            rows = summarize_rows(own_figures, placement)
+            all_verdicts += (verdict for row in rows for verdict in verdicts(case, placement, row))
+            launch = "graph" if case.launch == "graph" else "one by one"
+            cells = [case.collective, case.dtype, placement.replace("_", " "), launch, str(len(rows)), own_rounds_text]
+            if any(row.ratios for row in rows):
+                extremes.append(f"| {' | '.join([*cells, *extreme_cells(rows)])} |")
+            shown_rows = [row for row in rows if size_text(row.size_bytes) in sizes.split(",")]
+            if shown_rows and placement == "in_place":
+                timed = "device time, in CUDA graphs" if case.launch == "graph" else "time, launched one by one"
+                title = f"{case.collective}, {case.dtype}, in place: {timed}, {own_rounds_text}"
+                parts += ["", f"## {title}", "", *table(shown_rows, variants)]
+    extreme_titles = [
+        title
+        for comparison in COMPARISONS
+        for title in (f"{comparison.ours} over {comparison.other}: least", "greatest")
+    ]
     head = [
         f"# The fast path compared with its peers: {machine_line(facts)}",
         "",
         f"{checks_sentence(figures)} The best peer uses no registered buffers. With `-R 2` (symmetric windows) the "
         "peer is NCCL with `-R 2`.",
         "",
-        *([floor.description, ""] if floor else []),
         *(f"- {sentence}" for sentence in notes),
         "",
         *summary(all_verdicts),
         "",
         "Least and greatest ratio over all sizes, each with its size:",
         "",
-        "| collective | type | placement | launch | sizes | rounds | over NCCL: least | greatest "
-        "| over the best peer: least | greatest | -R 2 over NCCL -R 2: least | greatest |",
-        "| --- | --- | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| collective | type | placement | launch | sizes | rounds | {' | '.join(extreme_titles)} |",
+        f"| --- | --- | --- | --- | ---: | --- | {' | '.join('---:' for _ in extreme_titles)} |",
         *extremes,
         "",
         f"The tables below show the sizes {sizes.replace(',', ', ')} in place.",
     ]
     return "\n".join([*head, *parts]) + "\n"
-
-
-def first_cell(line: str) -> str:
-    """Returns the first cell of a line of a table: the size of a row."""
-    return line.split(" | ")[0].removeprefix("| ")
 
 
 def checks_sentence(figures: Sequence[Figure]) -> str:
@@ -344,7 +248,7 @@ def checks_sentence(figures: Sequence[Figure]) -> str:
 
 
 def summary(verdicts: Sequence[Verdict]) -> list[str]:
-    """Returns the number of rows per target and verdict, and lists the rows that miss a target."""
+    """Returns the number of rows per demand and verdict, and lists the rows that miss a limit."""
     lines = ["| demand | rows | met | missed | cannot be told |", "| --- | ---: | ---: | ---: | ---: |"]
     for demand in dict.fromkeys(verdict.demand for verdict in verdicts):
         counts = Counter(verdict.outcome for verdict in verdicts if verdict.demand == demand)
@@ -362,6 +266,16 @@ def read_figures(path: Path) -> tuple[dict[str, Any], list[Figure]]:
         {name: value for name, value in facts.items() if name != "kind"},
         [Figure(**{**row, "what": Configuration(**row["what"])}) for row in rows],
     )
+
+
+def write_results(results: Path, facts: dict[str, Any], figures: Sequence[Figure]) -> str:
+    """Writes figures and page, and returns the page; `results` has no suffix."""
+    results.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(f"{results}.jsonl.gz", "wt") as file:
+        file.write(json.dumps({"kind": "provenance", **facts}) + "\n")
+        for figure in figures:
+            file.write(json.dumps(figure._asdict() | {"what": figure.what._asdict()}) + "\n")
+    return write_page(results, facts, figures)
 
 
 def write_page(results: Path, facts: dict[str, Any], figures: Sequence[Figure], sizes: str = SHOWN_SIZES) -> str:

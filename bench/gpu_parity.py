@@ -1,118 +1,172 @@
-"""Compares the GPU engine with nccl-tests on one machine: time by size, wall time, repeatability.
+"""Compares the GPU engine with nccl-tests on one machine: time by size, with intervals over rounds.
 
     python bench/gpu_parity.py --programs .venv/bin --nccl-tests FOLDER --results build/bench-results/h200-x4-parity
 
 The two programs are the sides. A round starts each side once, with the same flags; each is first equally often. A
-start repeats its sizes several times (cycles, -N). After the planned rounds, the rest of --budget-s goes to more rounds
-of the undecided sizes: those without a verdict (gpu_parity_verdict.py). A round that would not end in time is not
-started.
+start repeats its sizes several times (cycles, -N). Ctrl-C, or `timeout --signal INT` in front, ends the measurement.
+The finished rounds are then written.
 
-    --measure g:all:latency:5 --measure processes:sendrecv,broadcast:plateau,large:1 --add-to EARLIER.json
+    --measure g:all:latency:5 --measure processes:sendrecv,broadcast:plateau,large:1
 
---measure selects launch modes, collectives, bands of sizes and rounds (gpu_parity_rounds.py). --add-to adds the rounds
-to those of an earlier call on an equal machine. The user must build nccl-tests; both programs must find the same NCCL
-library. Without MPI (no --mpirun), nccl-tests uses threads (-t) for "processes". Run this script with a Python that has
-busbw.
+--measure selects launch modes, collectives, bands of sizes and rounds. The user must build nccl-tests; both programs
+must find the same NCCL library. Without MPI (no --mpirun), nccl-tests uses threads (-t) for "processes". Run this
+script with a Python that has busbw.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import shlex
 import statistics
 import sys
-import tempfile
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpu_parity_page import WHOLE_SWEEP, as_page
-from gpu_parity_rounds import (
-    BANDS,
-    CHECK_FLAGS,
-    LAUNCH_FLAGS,
-    RUN_TIMEOUT_S,
-    Budget,
-    Rounds,
-    RowCollection,
-    parse_comparisons,
-)
-from gpu_programs import BusbwPrograms, NcclTests, RunError, provenance, run
+from gpu_parity_page import as_page
+from gpu_programs import BusbwPrograms, NcclTests, RunError, provenance, run, times_us
 
+from busbw import engine
 from busbw.errors import ExitCode
 
+COLLECTIVES = "all_reduce,all_gather,reduce_scatter,alltoall,sendrecv,broadcast"
+LAUNCH_FLAGS = {"g": "-g", "t": "-t", "processes": "--processes"}
+"""Launch modes, each with busbw's flag for the number of GPUs."""
+CHECK_FLAGS = ("-c", "1")
+"""Flags from 1 MiB on, the default of both programs. With -c 0 nccl-tests would use two buffers instead of three, and
+leave them unwritten."""
+BANDS: dict[str, tuple[str, ...]] = {
+    "latency": ("-b", "8", "-e", "512K", "-n", "100", "-w", "20", "-N", "10", "-c", "0"),
+    "plateau": ("-b", "1M", "-e", "64M", "-n", "50", "-w", "10", "-N", "5", *CHECK_FLAGS),
+    "large": ("-b", "1M", "-e", "8G", "-n", "20", "-w", "5", *CHECK_FLAGS),
+}
+"""Bands of sizes with their flags. A cycle (-N) costs less time than another start."""
+TRIAL_BANDS: dict[str, tuple[str, ...]] = {
+    "latency": ("-b", "8", "-e", "64", "-n", "5", "-N", "3", "-c", "0"),
+    "plateau": ("-b", "1M", "-e", "2M", "-n", "2", "-N", "2", *CHECK_FLAGS),
+    "large": ("-b", "2M", "-e", "4M", "-n", "1", "-N", "2", *CHECK_FLAGS),
+}
+"""Bands of `--backend host`, which tests this program."""
+TRIAL_RANKS = 4
 DEFAULT_COMPARISONS = ["g,processes:all:large:2", "g,processes:all:latency:2"]
-PARTS = ("wall", "spread", "parity")
-SPREAD_FLAGS = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
-"""Flags of the repeated runs that show the repeatability."""
-SHARED_FACTS = ("nccl_version", "cuda_driver", "driver")
-"""Facts that must be equal before rounds are merged, besides GPUs and busbw's version."""
+RUN_TIMEOUT_S = 120.0
 
 
-def measure_wall_times(sides: dict[str, Any], gpus: int, budget: Budget, *, trial: bool) -> dict[str, list[float]]:
-    """Returns the seconds of the whole sweep with checks, twice per side, alternating."""
-    wall_s: dict[str, list[float]] = {side: [] for side in sides}
-    flags = ["-b", "8M", "-e", "8M", "-n", "1", "-c", "0"] if trial else WHOLE_SWEEP
-    for repetition in range(2):
-        for side in sorted(sides, reverse=repetition == 1):
-            if budget.allows(f"whole sweep {repetition + 1} of {side}"):
-                command = sides[side].command("all_reduce", ["-g", str(gpus)], flags)
-                wall_s[side].append(run(command, RUN_TIMEOUT_S).wall_s)
-    return wall_s
+class Comparison(NamedTuple):
+    """One collective, launch mode and band of sizes to compare, with the number of rounds."""
+
+    launch_mode: str
+    collective: str
+    band: str
+    rounds: int
 
 
-def spread_of(values: list[float]) -> dict[str, Any]:
-    """Returns values, median and two measures of spread: range over median, standard deviation over mean."""
-    return {
-        "values_us": values,
-        "median_us": statistics.median(values),
-        "range_percent": 100 * (max(values) - min(values)) / statistics.median(values),
-        "stdev_percent": 100 * statistics.stdev(values) / statistics.mean(values),
-    }
+def parse_comparisons(text: str) -> list[Comparison]:
+    """Parses WAYS:COLLECTIVES:BANDS:ROUNDS, such as "g,t:all:latency:5", to all combinations of their words.
+
+    Raises ArgumentTypeError with the allowed words.
+    """
+    fields = text.split(":")
+    if len(fields) != 4 or not fields[3].isdigit() or int(fields[3]) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected WAYS:COLLECTIVES:BANDS:ROUNDS, such as g:all:latency:5")
+    modes_text, collectives_text, bands_text, rounds_text = fields
+    modes, bands = modes_text.split(","), bands_text.split(",")
+    collectives = (COLLECTIVES if collectives_text == "all" else collectives_text).split(",")
+    for words, allowed in ((modes, LAUNCH_FLAGS), (collectives, COLLECTIVES.split(",")), (bands, BANDS)):
+        for word in words:
+            if word not in allowed:
+                raise argparse.ArgumentTypeError(f"{text}: {word}: allowed are {', '.join(allowed)}")
+    return [Comparison(*names, int(rounds_text)) for names in itertools.product(modes, collectives, bands)]
 
 
-def measure_repeatability(
-    sides: dict[str, Any], runs: int, gpus: int, budget: Budget, folder: Path
-) -> list[dict[str, Any]]:
-    """Repeats a run of each side, and returns the spread of its figures."""
-    values: dict[tuple[str, int], list[float]] = {}  # by name of the figure and size, out of place
-    for repetition in range(runs):
-        for side in sorted(sides, reverse=repetition % 2 == 1):
-            if not budget.allows(f"repetition {repetition + 1} of {side}"):
+def planned_rounds(comparisons: Sequence[Comparison]) -> Iterator[tuple[Comparison, bool]]:
+    """Yields a comparison for each of its rounds, and True if nccl-tests runs first in it.
+
+    The program that runs first alternates over the comparisons of a round, and over the rounds of a comparison.
+    """
+    for round_index in range(max(comparison.rounds for comparison in comparisons)):
+        for position, comparison in enumerate(comparisons):
+            if round_index < comparison.rounds:
+                yield comparison, (round_index + position) % 2 == 1
+
+
+Times = dict[tuple[int, str], list[float]]
+"""Times in us of all cycles, by size and placement."""
+
+
+class RowCollection:
+    """Rows measured so far. A round adds the median of each program's cycles to its rows."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str, int, str], dict[str, Any]] = {}
+
+    def add(self, comparison: Comparison, busbw: Times, nccl_tests: Times) -> None:
+        """Adds a round. Skips size 0, which has less than one element per rank."""
+        for size, placement in busbw.keys() & nccl_tests.keys():
+            if size == 0:
                 continue
-            record = folder / "spread.jsonl" if side == "busbw" else None
-            done = run(sides[side].command("all_reduce", ["-g", str(gpus)], SPREAD_FLAGS), RUN_TIMEOUT_S, record)
-            for (size, placement), cycles in done.times_us.items():
-                if placement == "out_of_place":
-                    name = "nccl-tests: time" if side == "nccl-tests" else "busbw: time"
-                    values.setdefault((name, size), []).extend(cycles)
-            for row in done.records:
-                if row["kind"] == "row" and row["placement"] == "out_of_place":
-                    size = row["size_bytes"]
-                    values.setdefault(("busbw: median", size), []).append(row["stats"]["median_us"])
-                    if (device_us := row.get("device_time_us")) is not None:
-                        values.setdefault(("busbw: device time", size), []).append(device_us)
-    return [
-        {"what": name, "size_bytes": size, "runs": len(values[name, size]), **spread_of(values[name, size])}
-        for name, size in sorted(values, key=lambda key: (key[1], key[0]))
-        if len(values[name, size]) > 1
-    ]
+            new_row: dict[str, Any] = {"way": comparison.launch_mode, "collective": comparison.collective}
+            new_row |= {"size_bytes": size, "placement": placement, "busbw_us": [], "nccl_tests_us": []}
+            key = (comparison.launch_mode, comparison.collective, size, placement)
+            row = self._rows.setdefault(key, new_row)
+            row["busbw_us"].append(statistics.median(busbw[size, placement]))
+            row["nccl_tests_us"].append(statistics.median(nccl_tests[size, placement]))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns the rows by launch mode and collective in order of their first row, then by size and placement."""
+        groups = list(dict.fromkeys(key[:2] for key in self._rows))  # launch mode and collective
+        keys = sorted(self._rows, key=lambda key: (groups.index(key[:2]), key[2:]))
+        return [self._rows[key] for key in keys]
 
 
-def find_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Lists the differences that forbid merging the rounds of two results."""
-    provenance_before, provenance_now = before["provenance"], now["provenance"]
-    facts_before, facts_now = provenance_before["facts"], provenance_now["facts"]
-    return [
-        *(name for name in ("machine", "busbw") if provenance_before[name] != provenance_now[name]),
-        *(name for name in SHARED_FACTS if facts_before.get(name) != facts_now.get(name)),
-        *(name for name in ("gpus", "their_processes", "large_flags") if before.get(name) != now.get(name)),
-    ]
+def measure(
+    comparisons: Sequence[Comparison],
+    sides_by_mode: dict[str, dict[str, Any]],
+    gpus: int,
+    bands: dict[str, tuple[str, ...]],
+    rows: RowCollection,
+) -> Iterator[str]:
+    """Runs all rounds, and adds them to `rows`. Yields a sentence about each comparison that fails, and leaves it then.
+
+    Args:
+        comparisons: Comparisons to measure.
+        sides_by_mode: By launch mode, the programs "busbw" and "nccl-tests".
+        gpus: Number of GPUs.
+        bands: Flags of each band of sizes.
+        rows: Collection that the rounds are added to.
+    """
+    failed: set[Comparison] = set()
+    for comparison, is_nccl_tests_first in planned_rounds(comparisons):
+        if comparison in failed:
+            continue
+        sides = sides_by_mode[comparison.launch_mode]
+        rank_flags = [LAUNCH_FLAGS[comparison.launch_mode], str(gpus)]
+        times: dict[str, Times] = {}
+        try:
+            for side in sorted(sides, reverse=is_nccl_tests_first):
+                command = sides[side].command(comparison.collective, rank_flags, ["-f", "2", *bands[comparison.band]])
+                times[side] = times_us(run(command, RUN_TIMEOUT_S))
+        except RunError as error:
+            failed.add(comparison)
+            yield f"{' '.join(comparison[:3])}: {error}"
+            continue
+        rows.add(comparison, times["busbw"], times["nccl-tests"])
 
 
-def argument_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
+def sides_by_launch_mode(arguments: argparse.Namespace, ours: BusbwPrograms) -> dict[str, dict[str, Any]]:
+    """Returns the programs "busbw" and "nccl-tests" for each launch mode. A trial has busbw on both sides."""
+    theirs: Any = ours if arguments.backend == "host" else NcclTests(arguments.nccl_tests.resolve())
+    sides = {mode: {"busbw": ours, "nccl-tests": theirs} for mode in LAUNCH_FLAGS}
+    if arguments.mpirun:
+        folder = (arguments.mpi_nccl_tests or arguments.nccl_tests).resolve()
+        sides["processes"]["nccl-tests"] = NcclTests(folder, tuple(shlex.split(arguments.mpirun)))
+    return sides
+
+
+def main() -> int:
+    """Measures, and writes JSON and page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=Path, required=True, help="folder of busbw's programs")
     parser.add_argument("--nccl-tests", type=Path, required=True, help="folder of nccl-tests' programs")
@@ -127,114 +181,47 @@ def argument_parser() -> argparse.ArgumentParser:
         help=f"WAYS: {', '.join(LAUNCH_FLAGS)}; BANDS: {', '.join(BANDS)}; "
         f"repeatable (default: {' '.join(DEFAULT_COMPARISONS)})",
     )
-    parser.add_argument(
-        "--factor", type=int, choices=[2, 4], default=2, help="factor between sizes; 4 takes every other"
-    )
-    parser.add_argument("--add-to", type=Path, metavar="JSON", help="earlier results to extend")
-    parser.add_argument("--note", action="append", default=[], help="sentence for the page; repeatable")
-    parser.add_argument("--parts", default=",".join(PARTS), help="parts to run, in this order")
-    parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--budget-s", type=float, default=300, help="seconds; no start that would end later")
     parser.add_argument("--results", type=Path, required=True, help="output path without suffix, for .json and .md")
     parser.add_argument(
         "--backend", default="nccl", choices=["nccl", "host"], help="host: test this program, with busbw on both sides"
     )
-    return parser
-
-
-def sides_by_launch_mode(arguments: argparse.Namespace, ours: BusbwPrograms) -> dict[str, dict[str, Any]]:
-    """Returns the programs "busbw" and "nccl-tests" for each launch mode. A trial has busbw on both sides."""
-    theirs: Any = ours if arguments.backend == "host" else NcclTests(arguments.nccl_tests.resolve())
-    sides = {mode: {"busbw": ours, "nccl-tests": theirs} for mode in LAUNCH_FLAGS}
-    if arguments.mpirun:
-        folder = (arguments.mpi_nccl_tests or arguments.nccl_tests).resolve()
-        sides["processes"]["nccl-tests"] = NcclTests(folder, tuple(shlex.split(arguments.mpirun)))
-    return sides
-
-
-def main() -> int:
-    """Measures, and writes the results."""
-    parser = argument_parser()
     arguments = parser.parse_args()
-    parts = arguments.parts.split(",")
-    if unknown := [part for part in parts if part not in PARTS]:
-        parser.error(f"--parts {unknown[0]}: allowed are wall, spread and parity")
-    trial = arguments.backend == "host"
     groups = arguments.measure or map(parse_comparisons, DEFAULT_COMPARISONS)
-    comparisons = [replace(comparison, factor=arguments.factor) for group in groups for comparison in group]
+    comparisons = [comparison for group in groups for comparison in group]
     ours = BusbwPrograms(arguments.programs.resolve(), arguments.backend)
-    sides_by_mode = sides_by_launch_mode(arguments, ours)
-    sides = sides_by_mode["g"]
-    gpus = arguments.gpus or ours.gpus()
-    budget = Budget(arguments.budget_s)
-    earlier = json.loads(arguments.add_to.read_text()) if arguments.add_to else None
-    collection = RowCollection(earlier["rows"] if earlier else ())
-    earlier_rows = json.dumps(collection.rows())
+    is_trial = arguments.backend == "host"
+    gpus = arguments.gpus or (TRIAL_RANKS if is_trial else engine.gpu_count())
+    if gpus == 0:
+        print("no GPU found; test this program with --backend host", file=sys.stderr)
+        return ExitCode.ENVIRONMENT
+    bands = TRIAL_BANDS if is_trial else BANDS
+    rows = RowCollection()
+    left_out: list[str] = []
     code = ExitCode.GOOD
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        results = empty_results(arguments, provenance(ours, gpus, folder), gpus, budget)
-        if earlier and (different := find_differences(earlier, results)):
-            parser.error(f"--add-to {arguments.add_to}: different {', '.join(different)}; measure without it")
-        try:
-            for part in parts:
-                if part == "wall":
-                    results["wall_s"] = measure_wall_times(sides, gpus, budget, trial=trial)
-                elif part == "spread":
-                    results["repeatability"] = measure_repeatability(sides, arguments.repetitions, gpus, budget, folder)
-                else:
-                    rounds = Rounds(sides_by_mode, gpus, budget, collection, trial=trial)
-                    rounds.run_planned(comparisons)
-                    rounds.run_undecided(comparisons)
-        except RunError as problem:
-            budget.left_out.append(str(problem))
-        except KeyboardInterrupt:
-            budget.left_out.append("the rest: interrupted")
-            code = ExitCode.INTERRUPTED
-        results["rows"] = collection.rows()
-        has_new_rows = json.dumps(results["rows"]) != earlier_rows
-        has_other_parts = any(results["wall_s"].values()) or bool(results["repeatability"])
-        if not has_new_rows and not has_other_parts:
-            reason = budget.left_out[-1] if budget.left_out else "no program gave a row"
-            print(f"nothing was measured, so nothing was written; last skipped: {reason}", file=sys.stderr)
-            return code or ExitCode.ENVIRONMENT
-        if earlier:
-            add_earlier_parts(results, earlier)
-    write_results(arguments.results, results)
-    return code
-
-
-def empty_results(
-    arguments: argparse.Namespace, provenance: dict[str, Any], gpus: int, budget: Budget
-) -> dict[str, Any]:
-    """Returns results without figures. They share the list of skipped parts with the budget."""
-    return {
-        "provenance": provenance,
+    facts = provenance(ours, gpus)
+    try:
+        for sentence in measure(comparisons, sides_by_launch_mode(arguments, ours), gpus, bands, rows):
+            left_out.append(sentence)
+    except KeyboardInterrupt:
+        left_out.append("the rest: interrupted")
+        code = ExitCode.INTERRUPTED
+    results = {
+        "provenance": facts,
         "gpus": gpus,
-        "notes": arguments.note,
         "their_processes": "processes under mpirun" if arguments.mpirun else "threads, -t",
-        "large_flags": list(CHECK_FLAGS),
-        "wall_s": {},
-        "repeatability": [],
-        "rows": [],
-        "left_out": budget.left_out,
+        "rows": rows.rows(),
+        "left_out": left_out,
     }
-
-
-def add_earlier_parts(results: dict[str, Any], earlier: dict[str, Any]) -> None:
-    """Adds the notes of an earlier call, and its figures of the parts that were not measured now."""
-    for name in ("wall_s", "repeatability"):
-        results[name] = results[name] or earlier[name]
-    results["notes"] = [*earlier["notes"], *results["notes"]]
-
-
-def write_results(path: Path, results: dict[str, Any]) -> None:
-    """Writes JSON and page, and prints the beginning of the page. `path` has no suffix."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Path(f"{path}.json").write_text(json.dumps(results, indent=1) + "\n")
+    if not results["rows"]:
+        reason = left_out[-1] if left_out else "no program gave a row"
+        print(f"nothing was measured, so nothing was written; last skipped: {reason}", file=sys.stderr)
+        return code or ExitCode.ENVIRONMENT
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    Path(f"{arguments.results}.json").write_text(json.dumps(results, indent=1) + "\n")
     page = as_page(results)
-    Path(f"{path}.md").write_text(page)
-    print("\n".join(page.splitlines()[:60]))
+    Path(f"{arguments.results}.md").write_text(page)
+    print(page)
+    return code
 
 
 if __name__ == "__main__":

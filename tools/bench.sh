@@ -20,5 +20,4 @@ if [ -x $venv/mpicc ] || $venv/python -m pip install --quiet --disable-pip-versi
 else
   echo 'bench: cannot install Open MPI; continuing without the peer' >&2
 fi
-$venv/python bench/rendezvous.py --build "$build"
 exec $venv/python bench/bench.py --programs $venv --build "$build" "${peer[@]}"

@@ -6,11 +6,9 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from msgspec import Struct
-
-from busbw.expect import Expectation, ExpectedRange, Scenario, expect, with_nics, with_sharp
+from busbw.expect import Estimate, Expectation, Scenario, expect, with_nics, with_sharp
 from busbw.judge.yardstick import yardstick_from_expectation
-from busbw.reference import Reference, Sweep, references
+from busbw.reference import PublishedPoint, Reference, Sweep, references
 from busbw.statistics.bands import BANDS, BandName
 from busbw.system import find, nics_from_text
 from busbw.units import size_text
@@ -28,31 +26,31 @@ _MIN_SIZES = 4
 """Minimum number of sizes that a sweep must have for a `Coverage`."""
 
 
-class Plateau(Struct, kw_only=True, frozen=True):
+class Plateau(NamedTuple):
     """Published and predicted busbw of the largest message of one published sweep."""
 
-    reference: str
-    collective: str
-    ranks: int
-    algorithm: str | None
-    is_floor: bool
-    """True if the source states a required minimum instead of a measurement."""
-    library: str | None
-    size_bytes: int | None
-    """None if the source states no size, only "large"."""
-    published_gbps: float
-    predicted_gbps: ExpectedRange
-    route: str
+    name: str
+    """Name of the reference."""
+    reference: Reference
+    sweep: Sweep
+    point: PublishedPoint
+    """Figure of the largest message. It has no size if the source states only "large"."""
+    estimate: Estimate
 
     @property
     def error(self) -> float:
         """Relative error of the prediction; positive if it is above the published figure."""
-        return self.predicted_gbps.typical / self.published_gbps - 1
+        return self.estimate.busbw_gbps.typical / self.point.busbw_gbps - 1
 
     @property
     def is_inside(self) -> bool:
         """True if the published figure is in the predicted range."""
-        return self.predicted_gbps.low <= self.published_gbps <= self.predicted_gbps.high
+        return self.estimate.busbw_gbps.low <= self.point.busbw_gbps <= self.estimate.busbw_gbps.high
+
+    @property
+    def is_floor(self) -> bool:
+        """True if the source states a required minimum instead of a measurement."""
+        return self.sweep.kind == "floor"
 
 
 class BandAccuracy(NamedTuple):
@@ -64,14 +62,18 @@ class BandAccuracy(NamedTuple):
     median_error: float
     """Median of the absolute relative error of the time."""
 
+    @property
+    def text(self) -> str:
+        """Cell of the table: "3 of 4, 12%"."""
+        return f"{self.inside_count} of {self.point_count}, {self.median_error:.0%}"
 
-class Coverage(Struct, kw_only=True, frozen=True):
+
+class Coverage(NamedTuple):
     """Accuracy over all sizes of one published sweep, by band."""
 
-    reference: str
-    collective: str
-    ranks: int
-    variant: str | None
+    name: str
+    """Name of the reference."""
+    sweep: Sweep
     bands: dict[BandName, BandAccuracy]
     """Only bands with a point."""
 
@@ -82,22 +84,9 @@ def plateaus() -> Iterator[Plateau]:
         # A point without a size is "large", so it counts as the largest point.
         point = max(sweep.points, key=lambda candidate: candidate.size_bytes or float("inf"))
         size = point.size_bytes or UNSTATED_BYTES
-        expectation = _expectation(reference, sweep, [size])
-        estimate = expectation.at(size)
-        if estimate is None:
-            continue
-        yield Plateau(
-            reference=name,
-            collective=sweep.collective,
-            ranks=reference.ranks,
-            algorithm=sweep.algorithm,
-            is_floor=sweep.kind == "floor",
-            library=reference.library,
-            size_bytes=point.size_bytes,
-            published_gbps=point.busbw_gbps,
-            predicted_gbps=estimate.busbw_gbps,
-            route=estimate.route,
-        )
+        estimate = _expectation(reference, sweep, [size]).at(size)
+        if estimate is not None:
+            yield Plateau(name, reference, sweep, point, estimate)
 
 
 def coverages() -> Iterator[Coverage]:
@@ -118,21 +107,16 @@ def coverages() -> Iterator[Coverage]:
             is_inside = estimate.time_us.low <= measured_us <= estimate.time_us.high
             error = abs(estimate.time_us.typical / measured_us - 1)
             hits_and_errors.setdefault(yardstick.band(size), []).append((is_inside, error))
-        yield Coverage(
-            reference=name,
-            collective=sweep.collective,
-            ranks=reference.ranks,
-            variant=sweep.variant,
-            bands={
-                band: BandAccuracy(
-                    point_count=len(hits_and_errors[band]),
-                    inside_count=sum(is_inside for is_inside, _ in hits_and_errors[band]),
-                    median_error=statistics.median(error for _, error in hits_and_errors[band]),
-                )
-                for band in BANDS
-                if band in hits_and_errors
-            },
-        )
+        bands = {
+            band: BandAccuracy(
+                point_count=len(hits_and_errors[band]),
+                inside_count=sum(is_inside for is_inside, _ in hits_and_errors[band]),
+                median_error=statistics.median(error for _, error in hits_and_errors[band]),
+            )
+            for band in BANDS
+            if band in hits_and_errors
+        }
+        yield Coverage(name, sweep, bands)
 
 
 def _sweeps() -> Iterator[tuple[str, Reference, Sweep]]:
@@ -150,7 +134,7 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
     system = find(reference.system)
     nics = nics_from_text(reference.nics, reference.source) if reference.nics else None
     if nics is not None:
-        system = with_nics(system, nics.count, nics.gbit, nics.source)
+        system = with_nics(system, nics)
     if sweep.algorithm == "CollNet":
         system = with_sharp(system)
     scenario = Scenario(
@@ -167,8 +151,11 @@ def _expectation(reference: Reference, sweep: Sweep, sizes: list[int]) -> Expect
 
 def large_plateaus() -> list[Plateau]:
     """Returns the plateaus that were measured with at least 1 GiB, or without a stated size."""
-    measured = [plateau for plateau in plateaus() if not plateau.is_floor]
-    return [plateau for plateau in measured if plateau.size_bytes is None or plateau.size_bytes >= LARGE_BYTES]
+    return [
+        plateau
+        for plateau in plateaus()
+        if not plateau.is_floor and (plateau.point.size_bytes is None or plateau.point.size_bytes >= LARGE_BYTES)
+    ]
 
 
 def markdown() -> str:
@@ -184,31 +171,32 @@ def markdown() -> str:
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for plateau in plateaus():
-        title = " ".join(word for word in (plateau.collective, plateau.algorithm) if word)
-        size = size_text(plateau.size_bytes) if plateau.size_bytes else "large"
-        published = f"{plateau.published_gbps:.4g}"
-        predicted = f"{plateau.predicted_gbps.typical:.4g} ({plateau.route})"
-        healthy_range = f"{plateau.predicted_gbps.low:.3g}-{plateau.predicted_gbps.high:.3g}"
-        cells = (plateau.reference, title, size, published, predicted, healthy_range, f"{plateau.error:+.0%}")
+        size_bytes, predicted_gbps = plateau.point.size_bytes, plateau.estimate.busbw_gbps
+        cells = (
+            plateau.name,
+            " ".join(filter(None, (plateau.sweep.collective, plateau.sweep.algorithm))),
+            size_text(size_bytes) if size_bytes else "large",
+            f"{plateau.point.busbw_gbps:.4g}",
+            f"{predicted_gbps.typical:.4g} ({plateau.estimate.route})",
+            f"{predicted_gbps.low:.3g}-{predicted_gbps.high:.3g}",
+            f"{plateau.error:+.0%}",
+        )
         lines.append(f"| {' | '.join(cells)} | {_remark(plateau)} |")
     lines += ["", "| reference | what | latency | middle | plateau |", "| --- | --- | --- | --- | --- |"]
     for coverage in coverages():
-        title = " ".join(word for word in (coverage.collective, coverage.variant) if word)
-        band_texts = []
-        for band in BANDS:
-            accuracy = coverage.bands.get(band)
-            text = ""
-            if accuracy:
-                text = f"{accuracy.inside_count} of {accuracy.point_count}, {accuracy.median_error:.0%}"
-            band_texts.append(text)
-        lines.append(f"| {coverage.reference} | {title} | {' | '.join(band_texts)} |")
+        coverage_cells = (
+            coverage.name,
+            " ".join(filter(None, (coverage.sweep.collective, coverage.sweep.variant))),
+            *(coverage.bands[band].text if band in coverage.bands else "" for band in BANDS),
+        )
+        lines.append(f"| {' | '.join(coverage_cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _remark(plateau: Plateau) -> str:
     if plateau.is_floor:
-        return "floor" if plateau.predicted_gbps.typical >= plateau.published_gbps else "floor above the prediction"
-    if plateau.library and "MSCCL" in plateau.library:
+        return "floor" if plateau.error >= 0 else "floor above the prediction"
+    if "MSCCL" in (plateau.reference.library or ""):
         return "another library"
     if abs(plateau.error) <= AIM:
         return ""

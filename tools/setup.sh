@@ -67,36 +67,36 @@ apt_install() (
 # Succeeds if a program is installed, also in the folders of system programs.
 has_program() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
 
-# Installs a browser for the tests of reports. Without a browser these tests are skipped.
+# Installs packages for tests, which are skipped without them. Arguments: problem, tests, packages.
+install_for_tests() {
+  may_install || { say "$1, and this user may not install it: $2 are skipped"; return; }
+  say "installing ${*:3} with apt-get"
+  apt_install "${@:3}" || say "apt-get cannot install ${*:3}: $2 are skipped"
+}
+
+# Installs a browser for the tests of reports.
 install_browser() {
   local browser
   for browser in chromium chromium-browser google-chrome google-chrome-stable; do
     has_program "$browser" && return
   done
-  may_install || { say "no browser found, and this user may not install chromium: the tests in a browser are skipped"; return; }
-  say "installing chromium with apt-get"
-  apt_install chromium fonts-dejavu-core || say "apt-get cannot install it: the tests in a browser are skipped"
+  install_for_tests 'no browser found' 'the tests in a browser' chromium fonts-dejavu-core
 }
 
-# Installs Slurm for tests on virtual nodes. Without Slurm these tests are skipped.
+# Installs Slurm for tests on virtual nodes.
 install_slurm() {
   has_program munged && has_program slurmctld && has_program slurmd && has_program srun && has_program sbatch && return
   [ "$(id -u)" = 0 ] || { say "no Slurm found, and only root can run virtual nodes: the tests on it are skipped"; return; }
-  may_install || { say "no Slurm found, and no apt-get to install it: the tests on it are skipped"; return; }
-  say "installing slurm-wlm, munge and libpmix-dev with apt-get"
-  apt_install slurm-wlm munge libpmix-dev || say "apt-get cannot install them: the tests on Slurm are skipped"
+  install_for_tests 'no Slurm found' 'the tests on it' slurm-wlm munge libpmix-dev
 }
 
-# Installs programs that tests start. Without a program the tests that need it are skipped. Arguments: PROGRAM:PACKAGE.
+# Installs programs that tests start. Arguments: PROGRAM:PACKAGE.
 install_programs() {
   local program missing=()
   for program in "$@"; do
     has_program "${program%%:*}" || missing+=("${program#*:}")
   done
-  [ ${#missing[@]} = 0 ] && return
-  may_install || { say "${missing[*]} not found, and this user may not install it: tests that need it are skipped"; return; }
-  say "installing ${missing[*]} with apt-get"
-  apt_install "${missing[@]}" || say "apt-get cannot install ${missing[*]}: tests that need it are skipped"
+  [ ${#missing[@]} = 0 ] || install_for_tests "${missing[*]} not found" 'tests that need it' "${missing[@]}"
 }
 
 # Installs the MPIs of PyPI for tests of busbw launch mpirun, in separate folders, because both have an mpirun.

@@ -155,7 +155,7 @@ class Machine:
         self.shares_gpu = True
 
     def note(self, outcome: str) -> None:
-        """Records which of several correct outcomes occurred. bench/gpu_tests.py shows it."""
+        """Records next to the test's other files which of several correct outcomes occurred."""
         (self.folder / "outcome.txt").write_text(f"{outcome}\n")
 
     def stop_all(self) -> None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from busbw.ab.blocks import Block, median_us
-from busbw.compare.figures import PointFigures, side_figures
+from busbw.compare.figures import PointFigures, have_device_times, side_figures
 from busbw.compare.pairing import adjacent_sizes, both_placements
-from busbw.compare.quantities import have_device_times
 from busbw.compare.result import ChangeVerdict, PointKey, SideFigures, SizeResult, TimeQuantity
 from busbw.statistics import stats
 
@@ -127,7 +126,7 @@ def judge(
             a=_figures(point, quadruples, "A"),
             b=_figures(point, quadruples, "B"),
             speedup=None if interval is None else math.exp(interval.estimate),
-            interval=None if interval is None else (math.exp(interval.low), math.exp(interval.high)),
+            interval=interval.ratios if interval else None,
             compared=quantity,
             basis="blocks",
             verdict=verdict,

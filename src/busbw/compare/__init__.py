@@ -12,12 +12,12 @@ import msgspec
 
 from busbw.comparability import differences_text, find_traffic_differences
 from busbw.compare import differences
+from busbw.compare.differences import WrongRows
 from busbw.compare.evidence import MIN_RUNS
 from busbw.compare.figures import PointFigures
 from busbw.compare.pairing import (
     Observations,
     SeveralVariantsError,
-    SideRows,
     align,
     by_configuration,
     read_rows,
@@ -113,7 +113,8 @@ def compare_variants(
     variants = [name for name in tables_by_name if not name.startswith("#")]
     if names is None:
         if len(variants) != 2:
-            problem = f"{log.source} contains {_variant_count_text(variants)}"
+            count = f"{len(variants)} variants" if variants else "no variants to compare"
+            problem = f"{log.source} contains {count}"
             remedy = f"name two with --variants: {', '.join(tables_by_name)}"
             raise UsageError(problem, remedy=remedy if len(tables_by_name) > 1 else "give a second log")
         names = (variants[0], variants[1])
@@ -155,16 +156,13 @@ def _select_variant(tables: Sequence[Table], name: str) -> tuple[Table, ...]:
     return tuple(table for table in tables_of_variant if table.rows)
 
 
-def _variant_count_text(names: Sequence[str]) -> str:
-    return f"{len(names)} variants" if names else "no variants to compare"
-
-
 class _SideContent(NamedTuple):
     """A side with its tables, and the content of their rows."""
 
     side: Side
     tables: Sequence[Table]
-    rows: SideRows
+    observations: Observations
+    wrong_rows: WrongRows
 
     @classmethod
     def read(
@@ -172,11 +170,11 @@ class _SideContent(NamedTuple):
     ) -> "_SideContent":
         """Reads the tables of a log. `runs` is `Side.runs`. Raises SeveralVariantsError as `read_rows`."""
         side = Side(label=label, source=source, library=_libraries_text(tables), runs=runs)
-        return cls(side, tables, read_rows(tables, allows_variants=allows_variants))
+        return cls(side, tables, *read_rows(tables, allows_variants=allows_variants))
 
     def wrong_data(self) -> list[str]:
         """Returns sentences about wrong data."""
-        return self.rows.wrong_rows.sentences(self.side.label, self.tables)
+        return self.wrong_rows.sentences(self.side.label, self.tables)
 
 
 def _require_like_loads(a: _SideContent, b: _SideContent) -> None:
@@ -205,7 +203,7 @@ def _compare(
     has_claims: bool = False,
 ) -> Comparison:
     """Compares two sides. `has_claims`: True if speed-ups in B's rows are relative to side A."""
-    observations_a, observations_b = (_select_placement(side.rows.observations, placement) for side in (a, b))
+    observations_a, observations_b = (_select_placement(side.observations, placement) for side in (a, b))
     observations_a, observations_b, notes = align(observations_a, observations_b)
     figures_a, figures_b, system_notes = separate_systems(
         (observations_a, a.tables), (observations_b, b.tables), any_system=any_system

@@ -62,15 +62,12 @@ class WrongRows:
         """
         if self._first_wrong is not None:
             count = f"{self._wrong_count} of {count_text(self._row_count, 'row')}"
-            return [f"{name} has wrong data in {count}, first at {_row_text(self._first_wrong)}."]
+            row = self._first_wrong
+            title = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, row.redop]))
+            return [f"{name} has wrong data in {count}, first at {title} (line {row.line})."]
         if claimed_count := sum(table.claimed_out_of_bounds or 0 for table in tables):
             return [f"The footer of {name} counts {count_text(claimed_count, 'result')} out of bounds (wrong data)."]
         return []
-
-
-def _row_text(row: Row) -> str:
-    title = " ".join(filter(None, [size_text(row.size_bytes), row.dtype, row.redop]))
-    return f"{title} (line {row.line})"
 
 
 def warnings_of_log(name: str, log: Log) -> list[str]:

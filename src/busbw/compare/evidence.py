@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from busbw.compare.figures import PointFigures
-from busbw.compare.quantities import have_device_times, program_time
+from busbw.compare.figures import PointFigures, have_device_times, program_time
 from busbw.compare.result import Basis, PointKey, TimeQuantity
 from busbw.statistics import stats
 from busbw.statistics.run_variation import VARIATIONS
@@ -52,12 +51,7 @@ class TimeComparison:
         launch_modes = self.a.launch_modes | self.b.launch_modes
         if self.is_device or not launch_modes:
             return _DEFAULT_VARIATION
-        factors_with_limits = []
-        for mode in launch_modes:
-            variation = VARIATIONS[mode]
-            up_to_bytes = math.inf if variation.up_to_bytes is None else variation.up_to_bytes
-            factors_with_limits.append((variation.factor, up_to_bytes))
-        max_factor, up_to_bytes = max(factors_with_limits)
+        max_factor, up_to_bytes = max((VARIATIONS[mode].factor, VARIATIONS[mode].up_to_bytes) for mode in launch_modes)
         return ((up_to_bytes, round(max_factor - 1, 9)),)  # 1.8 - 1 is 0.8, without a rounding error in messages
 
 
@@ -117,7 +111,10 @@ def _evidence_from_runs(comparison: TimeComparison, quantity: TimeQuantity, alph
 
 def _evidence_from_iterations(comparison: TimeComparison, quantity: TimeQuantity, alpha: float) -> Evidence | None:
     """Compares the iterations of both sides by stretches. None if a side has too few samples."""
-    iterations_a, iterations_b = _summarize_iterations(comparison.a), _summarize_iterations(comparison.b)
+    # The iterations of all runs and cycles of a side are concatenated.
+    iterations_a, iterations_b = (
+        stats.stretch_summary(side.slowest_us) if side.are_sampled else None for side in (comparison.a, comparison.b)
+    )
     if not iterations_a or not iterations_b:
         return None
     interval = stats.mean_difference(iterations_a, iterations_b, alpha=alpha)
@@ -155,14 +152,6 @@ def _rounding_error(comparison: TimeComparison, quantity: TimeQuantity) -> float
     """
     values = {*comparison.a.positive_values(quantity), *comparison.b.positive_values(quantity)}
     return min(map(stats.half_digit, values))
-
-
-def _summarize_iterations(figures: PointFigures) -> stats.SampleSummary | None:
-    """Summarizes the iterations of all runs and cycles, concatenated, by stretches of consecutive iterations.
-
-    Returns None if a figure has no samples.
-    """
-    return stats.stretch_summary(figures.slowest_us) if figures.are_sampled else None
 
 
 def _evidence_from_means(a: PointFigures, b: PointFigures, quantities: Sequence[TimeQuantity]) -> Evidence:

@@ -147,6 +147,22 @@ class PointFigures:
         return list(map(median, values_by_run.values()))
 
 
+def have_device_times(*sides: PointFigures) -> bool:
+    """True if every figure has a device time. False for no figures."""
+    times_us = [side.known_values("device_time_us") for side in sides]
+    figure_count = sum(map(len, sides))
+    return 0 < figure_count == sum(map(len, times_us)) and all(map(all, times_us))
+
+
+def program_time(*sides: PointFigures) -> TimeQuantity:
+    """Selects the field that holds the program time, for the figures of all sides.
+
+    The field is `median_us`, the median over iterations, if all figures have samples that include launch time
+    (docs/explanation/measuring.md). Otherwise the field is `time_us`.
+    """
+    return "median_us" if all(side.have_program_samples for side in sides) else "time_us"
+
+
 def side_figures(figures: PointFigures, *, runs: int | None = None) -> SideFigures:
     """Combines the figures of one side at a point. Each value is the median over them.
 

@@ -49,19 +49,14 @@ _FIELD_NAMES = {
 """Fields of PointKey except the size, with their names in messages, the most important first."""
 
 
-class SideRows(NamedTuple):
-    """Content of the rows of one side. One pass collects all of it, because the rows of a long log are in a file."""
-
-    observations: Observations
-    wrong_rows: WrongRows
-
-
 class SeveralVariantsError(Exception):
     """Rows of a second variant were read where only one is allowed."""
 
 
-def read_rows(tables: Iterable[Table], *, allows_variants: bool = True) -> SideRows:
-    """Groups all figures by point and system. Each table is one run.
+def read_rows(tables: Iterable[Table], *, allows_variants: bool = True) -> tuple[Observations, WrongRows]:
+    """Groups all figures by point and system, and counts the rows with wrong data. Each table is one run.
+
+    One pass collects both, because the rows of a long log are in a file.
 
     A cycle is a pass of one run over all sizes (-N). If several rows of one cycle have the same point, only the first
     row is used: the engine may round several small sizes down to 0 bytes.
@@ -82,7 +77,7 @@ def read_rows(tables: Iterable[Table], *, allows_variants: bool = True) -> SideR
                     raise SeveralVariantsError
             collector.add(row)
             wrong_rows.add(row)
-    return SideRows(collector.by_point, wrong_rows)
+    return collector.by_point, wrong_rows
 
 
 class _Configuration(NamedTuple):

@@ -93,18 +93,12 @@ def claim_sentences(comparison: Comparison) -> list[str]:
         f"and {len(wrong_claims)} do not"
     )
     if wrong_claims:
-        sentence += ": " + "; ".join(_wrong_claim_text(result) for result in wrong_claims)
+        sentence += ": " + "; ".join(
+            f"{result.point.collective or 'unknown collective'} {size_text(result.point.size_bytes)} states "
+            f"{result.claimed_speedup:.2f}x, its figures give {result.speedup or 0:.2f}x"
+            for result in wrong_claims
+        )
     return [f"{sentence}."]
-
-
-def _wrong_claim_text(result: SizeResult) -> str:
-    return (
-        f"{_point_text(result.point)} states {result.claimed_speedup:.2f}x, its figures give {result.speedup or 0:.2f}x"
-    )
-
-
-def _point_text(point: PointKey) -> str:
-    return f"{point.collective or 'unknown collective'} {size_text(point.size_bytes)}"
 
 
 def _consecutive_ranges(indices: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -22,11 +22,9 @@ from typing import NamedTuple
 import msgspec
 
 from busbw.compare.evidence import Evidence, TimeComparison, VariationLimits, find_evidence
-from busbw.compare.figures import PointFigures, side_figures
+from busbw.compare.figures import PointFigures, have_device_times, side_figures
 from busbw.compare.pairing import adjacent_sizes
-from busbw.compare.quantities import have_device_times
 from busbw.compare.result import ChangeVerdict, PointKey, SizeResult, change_text
-from busbw.statistics import stats
 from busbw.units import size_text
 
 FAMILY_ALPHA = 0.01
@@ -77,7 +75,7 @@ def judge_points(
                 a=side_figures(comparison.a, runs=comparison.a.run_count),
                 b=side_figures(comparison.b, runs=comparison.b.run_count),
                 speedup=evidence.speedup,
-                interval=_ratios_from_logarithms(evidence.interval),
+                interval=evidence.interval.ratios if evidence.interval else None,
                 rounding=evidence.rounding,
                 compared=evidence.compared,
                 basis=evidence.basis,
@@ -237,10 +235,6 @@ def _decide_verdict(
         ChangeVerdict.UNCLEAR,
         f"the interval includes both no change and a change above {resolution_text}: measure more runs.",
     )
-
-
-def _ratios_from_logarithms(interval: stats.Interval | None) -> tuple[float, float] | None:
-    return None if interval is None else (math.exp(interval.low), math.exp(interval.high))
 
 
 def _decimal_count(claim: float) -> int:

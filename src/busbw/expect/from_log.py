@@ -63,7 +63,7 @@ def effective_system(
     if system is None:
         return None
     if nics is not None:
-        system = with_nics(system, nics.count, nics.gbit, nics.source)
+        system = with_nics(system, nics)
     return with_sharp(system) if sharp else system
 
 

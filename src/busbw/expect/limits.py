@@ -31,18 +31,7 @@ def domain_count(scenario: Scenario, system: System) -> int:
 
 def fastest_fabric(ranks: int, system: System) -> Fabric | None:
     """Returns the fastest fabric that joins this number of ranks of a domain. None if no fabric does."""
-    fastest_first = system.fabrics  # the order of `System.fabrics`
-    return next((fabric for fabric in fastest_first if fabric.most_ranks >= ranks), None)
-
-
-def link_count(fabric: Fabric, ranks: int) -> int:
-    """Number of links of one rank. In a mesh, a rank has `fabric.links` links to each other rank of the domain."""
-    return fabric.links * (ranks - 1) if fabric.layout == "mesh" else fabric.links
-
-
-def fabric_gbps(fabric: Fabric, ranks: int) -> float:
-    """Bandwidth of all links of one rank in one direction, in GB/s."""
-    return link_count(fabric, ranks) * fabric.link_gbps.value
+    return next((fabric for fabric in system.fabrics if fabric.most_ranks >= ranks), None)  # the fastest is first
 
 
 def nics_gbps(scenario: Scenario, system: System, nics: Nics) -> float:
@@ -69,13 +58,15 @@ def intra_domain_limit(scenario: Scenario, system: System, fabric: Fabric, traff
         traffic: GB/s on the links of one GPU for each GB/s of busbw.
         reason: Explanation of the traffic.
     """
-    ranks = domain_ranks(scenario, system)
+    links = fabric.links  # of one rank; in a mesh, to each other rank of the domain
+    if fabric.layout == "mesh":
+        links *= domain_ranks(scenario, system) - 1
     return Limit(
         wire=fabric.kind,
         per="GPU",
-        capacity_gbps=fabric_gbps(fabric, ranks),
+        capacity_gbps=links * fabric.link_gbps.value,
         traffic=traffic,
-        why=f"{reason} ({link_count(fabric, ranks)} x {fabric.link_gbps.value:g} GB/s)",
+        why=f"{reason} ({links} x {fabric.link_gbps.value:g} GB/s)",
         source=fabric.link_gbps.source,
     )
 

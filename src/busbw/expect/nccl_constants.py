@@ -3,8 +3,6 @@
 from busbw.expect.types import Efficiency, Protocol
 from busbw.system import Fabric, System
 
-TUNING_SOURCE = "NCCL src/graph/tuning.cc"
-
 # Fractions of their limits that routes reach, with sources (`Efficiency.source`).
 PCIE = Efficiency(
     low=0.5,

@@ -14,7 +14,6 @@ from busbw.expect.nccl_constants import (
     BASE_US,
     NET_RING,
     PCIE,
-    TUNING_SOURCE,
     ll_cap_gbps,
     step_between_domains_us,
     step_within_domain_us,
@@ -64,7 +63,6 @@ def pairwise_route(scenario: Scenario, system: System, fabric: Fabric | None, do
         latency_us=_pairwise_latency_us(scenario, system, fabric, domains),
         share={"LL": 0.5, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),
-        source=TUNING_SOURCE,
     )
 
 

@@ -131,9 +131,8 @@ def _busbw_gbps(route: Route, protocol: Protocol, size_bytes: int, efficiency: f
     return capped_gbps * bandwidth_correction(route, protocol, size_bytes)
 
 
-def with_nics(system: System, count: int, gbit: float, source: str) -> System:
-    """Returns a copy of the system with another number and rate of NICs, on the same network."""
-    nics = Nics(count=count, gbit=gbit, source=source)
+def with_nics(system: System, nics: Nics) -> System:
+    """Returns a copy of the system with number and rate of these NICs, on the same network."""
     return msgspec.structs.replace(system, nics=system.nics.with_count_and_rate_of(nics) if system.nics else nics)
 
 

@@ -23,7 +23,6 @@ from busbw.expect.nccl_constants import (
     BASE_US,
     NET_RING,
     PCIE,
-    TUNING_SOURCE,
     ll_cap_gbps,
     nic_latency_us,
     step_between_domains_us,
@@ -32,7 +31,7 @@ from busbw.expect.nccl_constants import (
 )
 from busbw.expect.pairs import Pair, find_pair
 from busbw.expect.pairwise import pairwise_route
-from busbw.expect.types import Efficiency, Limit, Protocol, Route, Scenario
+from busbw.expect.types import TUNING_SOURCE, Efficiency, Limit, Protocol, Route, Scenario
 from busbw.system import Fabric, Nics, SourcedValue, System
 
 # Fractions of their limits that routes reach, as in nccl_constants.py. NVLS: the NVLink switch reduces. NVLSTree: NVLS
@@ -147,7 +146,6 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
         latency_us=_ring_latency_us(scenario, system, fabric, domains),
         share={"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),
-        source=TUNING_SOURCE,
     )
 
 
@@ -218,7 +216,6 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
         latency_us=latency_us,
         share={"LL": 1 / 3.8, "LL128": 7 / 9 if domains == 1 else 120 / 128, "Simple": 1.0},
         cap_gbps=ll_cap_gbps(system, domains),
-        source=TUNING_SOURCE,
     )
 
 
@@ -266,14 +263,7 @@ def _collnet_route(scenario: Scenario, system: System, nics: Nics, fabric: Fabri
         reason = "each GPU exchanges slices with the others of its node"
         limits.insert(0, intra_domain_limit(scenario, system, fabric, traffic, reason))
     within_us = 2 * (_COLLNET_US + (domain_size - 1) * _COLLNET_RANK_US) if domain_size > 1 else 0.0
-    return Route(
-        name="CollNet",
-        limits=tuple(limits),
-        efficiency=COLLNET,
-        latency_us={"Simple": within_us + _COLLNET_NET_US},
-        share={"Simple": 1.0},
-        source=TUNING_SOURCE,
-    )
+    return _in_switch_route("CollNet", tuple(limits), COLLNET, within_us + _COLLNET_NET_US)
 
 
 def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> list[Route]:
@@ -290,15 +280,15 @@ def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, doma
     limit = _nvls_limit(scenario, system, fabric, system.nvls.efficiency)
     if domains == 1:
         efficiency = NVLS if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
-        return [_nvls_route("NVLS", (limit,), efficiency, _NVLS_US)]
+        return [_in_switch_route("NVLS", (limit,), efficiency, _NVLS_US)]
     tree_efficiency = TREE_PAIR if domains == 2 else TREE_NET
     efficiency = tree_efficiency if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
     step_us = _NVLS_NET_US + nic_latency_us(system)
     latency_us = _NVLS_US + 2 * int(math.log2(domains)) * step_us
-    routes = [_nvls_route("NVLSTree", (limit, _tree_nic_limit(scenario, system, domains)), efficiency, latency_us)]
+    routes = [_in_switch_route("NVLSTree", (limit, _tree_nic_limit(scenario, system, domains)), efficiency, latency_us)]
     if system.nics is not None and system.nics.sharp:
         limits = (limit, _in_network_limit(scenario, system, system.nics))
-        routes.append(_nvls_route("NVLS", limits, NVLS_SHARP, _NVLS_US + _NVLS_SHARP_NET_US))
+        routes.append(_in_switch_route("NVLS", limits, NVLS_SHARP, _NVLS_US + _NVLS_SHARP_NET_US))
     return routes
 
 
@@ -323,12 +313,8 @@ def _nvls_limit(scenario: Scenario, system: System, fabric: Fabric, efficiency: 
     )
 
 
-def _nvls_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, latency_us: float) -> Route:
+def _in_switch_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, latency_us: float) -> Route:
+    """Makes a route on which a switch reduces. NCCL uses only the protocol Simple there."""
     return Route(
-        name=name,
-        limits=limits,
-        efficiency=efficiency,
-        latency_us={"Simple": latency_us},
-        share={"Simple": 1.0},
-        source=TUNING_SOURCE,
+        name=name, limits=limits, efficiency=efficiency, latency_us={"Simple": latency_us}, share={"Simple": 1.0}
     )

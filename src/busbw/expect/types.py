@@ -11,6 +11,9 @@ from msgspec import Struct
 
 from busbw.system import System
 
+TUNING_SOURCE = "NCCL src/graph/tuning.cc"
+"""Source of NCCL's cost model."""
+
 Protocol = Literal["LL", "LL128", "Simple"]
 """NCCL's protocols. LL sends a flag with every 4 bytes, LL128 one flag per 128 bytes, Simple waits for whole chunks."""
 
@@ -89,7 +92,7 @@ class Route(Struct, kw_only=True, frozen=True):
     """Fraction of the route's bandwidth that each protocol reaches, at most 1."""
     cap_gbps: dict[Protocol, float] = {}
     """Maximum busbw of a protocol, in GB/s. Protocols without a maximum are missing."""
-    source: str = ""
+    source: str = TUNING_SOURCE
     """Source of latencies and shares."""
     fractions: Fractions = ()
     """Fractions of the plateau by message size, for a route that reaches its plateau late. Empty: 1 at all sizes."""

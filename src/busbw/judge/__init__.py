@@ -3,11 +3,10 @@
 `judge` (verdicts.py) judges a log. `grade.py` decides the grade of each band of sizes.
 """
 
-from busbw.judge.judged_configuration import JudgedConfiguration, judge_configurations
 from busbw.judge.reference_comparison import ReferenceComparison, compare_with_reference
 from busbw.judge.reference_selection import ReferenceSelection
-from busbw.judge.types import EXIT_OF, GRADES, BandVerdict, Grade, JudgedFigure, Verdict, worst
-from busbw.judge.verdicts import judge
+from busbw.judge.types import EXIT_OF, GRADES, BandVerdict, Grade, JudgedConfiguration, JudgedFigure, Verdict, worst
+from busbw.judge.verdicts import judge, judge_configurations
 
 __all__ = [
     "EXIT_OF",

@@ -49,7 +49,11 @@ class BandSizes(NamedTuple):
         for point in points:
             times_by_size.setdefault(point.size_bytes, []).append(point.time_us)
         all_sizes = sorted(times_by_size)
-        noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(times_by_size[size_bytes])]
+        noisy_sizes = [
+            size_bytes
+            for size_bytes, times_us in sorted(times_by_size.items())
+            if max(times_us) > (1 + _MAX_QUIET_DIFFERENCE) * min(times_us)
+        ]
         unsteady_sizes = {
             point.size_bytes for point, figure in zip(points, figures, strict=True) if _is_unsteady(point, figure)
         }
@@ -86,11 +90,6 @@ def _is_unsteady(point: SeriesPoint, figure: JudgedFigure) -> bool:
     return point.slowest_pass_us > max(figure.range_us.high, MIN_UNSTEADY_FACTOR * point.time_us)
 
 
-def _is_noisy(times_us: Sequence[float]) -> bool:
-    """True if the times of one size differ too much between its placements."""
-    return max(times_us) > (1 + _MAX_QUIET_DIFFERENCE) * min(times_us)
-
-
 def _max_drops(points: Sequence[SeriesPoint]) -> int:
     """Returns the number of drops of the placement with the most drops.
 
@@ -100,12 +99,10 @@ def _max_drops(points: Sequence[SeriesPoint]) -> int:
     times_by_placement: dict[Placement, list[float]] = {}
     for point in points:
         times_by_placement.setdefault(point.placement, []).append(point.time_us)
-    return max(map(_count_drops, times_by_placement.values()))
-
-
-def _count_drops(times_us: Sequence[float]) -> int:
-    """Counts the drops in the times of ascending sizes."""
-    return sum(time_us < (1 - _MIN_DROP) * previous_us for previous_us, time_us in itertools.pairwise(times_us))
+    return max(
+        sum(time_us < (1 - _MIN_DROP) * previous_us for previous_us, time_us in itertools.pairwise(times_us))
+        for times_us in times_by_placement.values()
+    )
 
 
 def _slow_in_one_placement(figures: Sequence[JudgedFigure], outcomes_by_size: Mapping[int, set[Outcome]]) -> list[int]:

@@ -1,12 +1,14 @@
 """Findings on the curve of a series that need no yardstick: fit, half-bandwidth size, and dips, cliffs and steps."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from msgspec.structs import replace
 
-from busbw.judge.algorithm_changes import explain_by_algorithms
 from busbw.judge.series import Series, SeriesPoint
 from busbw.logs import Placement
 from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
-from busbw.units import bandwidth_gbps
+from busbw.units import bandwidth_gbps, size_text
 
 
 def analyze_curve(series: Series) -> dict[str, object]:
@@ -34,6 +36,26 @@ def analyze_curve(series: Series) -> dict[str, object]:
 
 def _times_by_size(sweep: list[SeriesPoint]) -> list[tuple[int, float]]:
     return [(point.size_bytes, point.time_us) for point in sweep]
+
+
+def explain_by_algorithms(
+    curve_features: Sequence[CurveFeature], sweep: Sequence[SeriesPoint]
+) -> tuple[CurveFeature, ...]:
+    """Returns the features of a sweep with likely causes that agree with the algorithms, if the log states them."""
+    algorithms = {point.size_bytes: (previous.algorithm, point.algorithm) for previous, point in pairwise(sweep)}
+    return tuple(_explain(feature, *algorithms.get(feature.size_bytes, ("", ""))) for feature in curve_features)
+
+
+def _explain(feature: CurveFeature, previous: str, algorithm: str) -> CurveFeature:
+    """Explains a feature by the algorithms at the previous size and at its size. Unchanged if either is empty."""
+    if not previous or not algorithm:
+        return feature
+    if previous != algorithm:
+        change = f"{algorithm} from {size_text(feature.size_bytes)} on instead of {previous}"
+        return replace(feature, likely=f"because NCCL uses {change}")
+    if feature.kind == "step":
+        return replace(feature, likely=f"a disturbance, because NCCL uses {algorithm} before and after it")
+    return feature
 
 
 def _merge_features(features_by_placement: list[tuple[CurveFeature, ...]]) -> tuple[CurveFeature, ...]:

@@ -4,14 +4,14 @@ A sweep is a series of published figures over message sizes. A yardstick is the 
 """
 
 import math
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.series import Series
 from busbw.judge.yardstick import RunFacts, Yardstick, yardstick_from_reference
-from busbw.reference import Reference, Sweep, references
+from busbw.reference import Sweep, references
+from busbw.statistics.stats import half_digit
 
 
 class NearestReference(Struct, kw_only=True, frozen=True):
@@ -23,11 +23,6 @@ class NearestReference(Struct, kw_only=True, frozen=True):
     yardstick: Yardstick
 
 
-class _Candidate(NamedTuple):
-    distance: tuple[float, ...]
-    reference: NearestReference
-
-
 def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReference | None:
     """Returns the most similar sweep of the selected reference, or of all shipped references if none is selected.
 
@@ -36,14 +31,15 @@ def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReferen
     is_selected = selection.reference is not None
     searched = {selection.name: selection.reference} if selection.reference is not None else references()
     run_facts = RunFacts.of(run)
-    candidates = [
-        _make_candidate(run, run_facts, name, reference, sweep)
+    candidates = (
+        NearestReference(name=name, sweep=sweep, yardstick=yardstick_from_reference(name, reference, sweep, run_facts))
         for name, reference in searched.items()
         for sweep in reference.sweeps
         if sweep.collective == run.collective and (is_selected or sweep.kind == "measured")
-    ]
-    nearest = min(candidates, key=lambda candidate: (candidate.distance, candidate.reference.name), default=None)
-    return nearest.reference if nearest else None
+    )
+    return min(
+        candidates, key=lambda candidate: _distance_key(run, searched[candidate.name].ranks, candidate), default=None
+    )
 
 
 def has_figures_of(run: Series, reference: NearestReference) -> bool:
@@ -71,25 +67,18 @@ def _rounds_to(value: float, printed: float) -> bool:
 
     A trailing zero of the printed text is unknown here, so 1.234 also rounds to 1.20.
     """
-    _, _, decimals = f"{printed:.12g}".partition(".")
-    half_digit = 0.5 * 10.0 ** -len(decimals)
     float_error = 1e-9 * abs(printed)
-    return abs(value - printed) <= half_digit + float_error
+    return abs(value - printed) <= half_digit(printed) + float_error
 
 
-def _make_candidate(run: Series, run_facts: RunFacts, name: str, reference: Reference, sweep: Sweep) -> _Candidate:
-    yardstick = yardstick_from_reference(name, reference, sweep, run_facts)
-    distance = _distance_key(run, reference, sweep, yardstick)
-    return _Candidate(distance, NearestReference(name=name, sweep=sweep, yardstick=yardstick))
-
-
-def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
+def _distance_key(run: Series, reference_ranks: int, candidate: NearestReference) -> tuple[float | str, ...]:
     """Sort key of a reference: the reference that is most similar to the run has the smallest key."""
+    sweep, yardstick = candidate.sweep, candidate.yardstick
     run_sizes = {point.size_bytes for point in run.points}
     common_size_count = len(run_sizes & {point.size_bytes for point in sweep.points})
     has_other_gpu = any(blocker.fact == "GPU" for blocker in yardstick.blockers)
     has_other_placement = sweep.placement not in {point.placement for point in run.points}
-    log_rank_ratio = abs(math.log2((run.ranks or 1) / reference.ranks))
+    log_rank_ratio = abs(math.log2((run.ranks or 1) / reference_ranks))
     return (
         float(has_other_gpu),
         float(len(yardstick.blockers)),
@@ -98,4 +87,5 @@ def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Ya
         float(len(yardstick.differences)),
         float(has_other_placement),
         -float(common_size_count),
+        candidate.name,
     )

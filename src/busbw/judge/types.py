@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from busbw.errors import ExitCode
-from busbw.expect import ExpectedRange
+from busbw.expect import Expectation, ExpectedRange
 from busbw.late_ranks import LateRank
 from busbw.logs import Placement
 from busbw.statistics.bands import BandName
@@ -92,14 +92,9 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
         return self.time_us / self.range_us.high
 
     @property
-    def is_range_wide(self) -> bool:
-        """True if the range is wide (`WIDE_RANGE_FACTOR`)."""
-        return self.range_us.high > WIDE_RANGE_FACTOR * self.range_us.typical
-
-    @property
     def is_in_slow_part(self) -> bool:
         """True if the range is wide and the figure is slower than typical. Verdicts then state the distance."""
-        return self.is_range_wide and self.ratio > 1
+        return self.range_us.high > WIDE_RANGE_FACTOR * self.range_us.typical and self.ratio > 1
 
     def distance_text(self, *, as_time: bool) -> str:
         """Distance from the typical figure, of the time or of the busbw: '19 % below typical'."""
@@ -186,3 +181,38 @@ class Verdict(Struct, kw_only=True, frozen=True):
             text = f"{feature.kind} at {size_text(feature.size_bytes)}: {feature.evidence}; likely {feature.likely}"
             sentences.append(("notice", text))
         return sentences + [("also", text) for text in self.beside]
+
+
+class JudgedConfiguration(Struct, kw_only=True, frozen=True):
+    """One configuration of a log: the rows that differ only in size and pass. None means unknown."""
+
+    log: str
+    """Path of the log as given by the user, or '-' for standard input."""
+    table: int
+    """Number of the table in its log, from 1."""
+    start_time: str | None
+    """Start of the run, as the log states it."""
+    collective: str | None
+    """'all_reduce', ..."""
+    dtype: str | None = None
+    redop: str | None = None
+    """Reduction operator. None also if the collective does not reduce."""
+    root: int | None = None
+    """Root rank. None also if the collective has no root."""
+    ranks: int | None
+    group: int = 0
+    """Group of ranks under NCCL_TESTS_SPLIT."""
+    variant: str | None = None
+    """Library or kernel, if the table compares several."""
+    hosts: tuple[str, ...] = ()
+    """Hosts of the group. Empty if the log does not list its ranks."""
+    system: str | None
+    """Name of the system that the expectation is for."""
+    verdict: Verdict
+    expectation: Expectation | None = None
+    """Expected time and busbw at the sizes of the configuration. None if the system or the traffic is unknown."""
+
+    @property
+    def grade(self) -> Grade:
+        """Grade of the verdict."""
+        return self.verdict.grade

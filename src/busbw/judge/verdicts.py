@@ -8,10 +8,10 @@ A series is all figures of one configuration. A yardstick is the ranges of time 
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from busbw.expect import effective_system
 from busbw.judge.causes import likely_causes
 from busbw.judge.curve_findings import analyze_curve
 from busbw.judge.evidence import REFUSED_ROWS_REMEDY, collect_evidence
@@ -20,9 +20,9 @@ from busbw.judge.groups import compare_groups
 from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.series import Series, series_of_table
 from busbw.judge.series_context import ContextFinder, SeriesContext
-from busbw.judge.types import Reason, Verdict
+from busbw.judge.types import JudgedConfiguration, Reason, Verdict
 from busbw.judge.yardstick import Yardstick
-from busbw.judge.yardstick_selection import select_yardstick, select_yardstick_from_log, use_medians
+from busbw.judge.yardstick_selection import select_yardstick, select_yardstick_from_log
 from busbw.logs import Log, Table
 from busbw.statistics.bands import BANDS
 from busbw.system import Nics, System
@@ -40,36 +40,14 @@ def judge(
     selection: ReferenceSelection | None = None,
     context_finder: ContextFinder | None = None,
 ) -> tuple[Verdict, ...]:
-    """Judges each configuration of a log.
-
-    Args:
-        log: Log to judge.
-        system: System of the run; None to derive it from the log's devices.
-        nics: NICs of a node; None to use those of the system.
-        sharp: True if the network reduces; False to use the system's description.
-        selection: Reference to judge by instead of the expectation; None for the expectation.
-        context_finder: Finder made with the same options, which several logs can share; None for a new finder.
-    """
-    judged = iterate_verdicts(
+    """Returns the verdict on each configuration of a log. Arguments: as of `judge_configurations`."""
+    judged = judge_configurations(
         log, system=system, nics=nics, sharp=sharp, selection=selection, context_finder=context_finder
     )
-    return tuple(entry.verdict for entry in judged)
+    return tuple(configuration.verdict for configuration in judged)
 
 
-class JudgedSeries(NamedTuple):
-    """A verdict with its table, series and context."""
-
-    table_number: int
-    """Number of the table in its log, from 1."""
-    table: Table
-    series: Series | None
-    """None for a table without rows."""
-    context: SeriesContext | None
-    """None for a table without rows."""
-    verdict: Verdict
-
-
-def iterate_verdicts(
+def judge_configurations(
     log: Log,
     *,
     system: System | None = None,
@@ -78,11 +56,18 @@ def iterate_verdicts(
     selection: ReferenceSelection | None = None,
     context_finder: ContextFinder | None = None,
     needs_curve: Callable[[Verdict], bool] = lambda _verdict: True,
-) -> Iterator[JudgedSeries]:
-    """Yields the verdicts of `judge` one by one, for a log of any length, in the order of its tables.
+) -> Iterator[JudgedConfiguration]:
+    """Yields each configuration of a log of any length with its verdict, in the order of its tables.
 
-    `needs_curve` returns false if the caller does not use `fit`, `half_bytes` and `features` of a verdict. It takes
-    long to compute them.
+    Args:
+        log: Log to judge.
+        system: System of the run; None to derive it from the log's devices.
+        nics: NICs of a node; None to use those of the system.
+        sharp: True if the network reduces; False to use the system's description.
+        selection: Reference to judge by instead of the expectation; None for the expectation.
+        context_finder: Finder made with the same options, which several logs can share; None for a new finder.
+        needs_curve: Returns false if the caller does not use `fit`, `half_bytes` and `features` of a verdict. It takes
+            long to compute them.
     """
     context_finder = context_finder or ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
     refused_counts = _count_refused_rows(log)
@@ -90,7 +75,8 @@ def iterate_verdicts(
     for number, table in enumerate(log.tables, start=1):
         all_series = series_of_table(table)
         if not all_series:
-            yield JudgedSeries(number, table, None, None, _judge_empty_table(table))
+            table_system = effective_system(table, system, nics=nics, sharp=sharp)
+            yield _judge_empty_table(log, number, table, table_system)
             continue
         refused_count = refused_counts[table.first_line]
         table_contexts = context_finder.find(all_series)
@@ -104,7 +90,23 @@ def iterate_verdicts(
         ):
             if needs_curve(verdict):
                 verdict = replace(verdict, **analyze_curve(judged_series))
-            yield JudgedSeries(number, table, series, context, verdict)
+            row = series.row
+            yield JudgedConfiguration(
+                log=log.source,
+                table=number,
+                start_time=table.start_time,
+                collective=series.collective,
+                dtype=row.dtype,
+                redop=row.redop,
+                root=row.root,
+                ranks=series.ranks,
+                group=row.group,
+                variant=row.variant,
+                hosts=series.hosts,
+                system=context.system.name if context.system else None,
+                verdict=verdict,
+                expectation=context.expectation,
+            )
 
 
 def _count_refused_rows(log: Log) -> Counter[int]:
@@ -119,7 +121,7 @@ def _count_refused_rows(log: Log) -> Counter[int]:
     return Counter(first_lines[index] for index in table_indices)
 
 
-def _judge_empty_table(table: Table) -> Verdict:
+def _judge_empty_table(log: Log, number: int, table: Table, system: System | None) -> JudgedConfiguration:
     """Returns the verdict on a table without rows."""
     reasons = [Reason("no_rows", "no row of it was read", REFUSED_ROWS_REMEDY)]
     if end_text := table.early_end_text or table.end_reason:
@@ -128,10 +130,20 @@ def _judge_empty_table(table: Table) -> Verdict:
     if table.claimed_out_of_bounds:
         footer_reason = Reason("wrong_data", f"its footer counts {table.claimed_out_of_bounds} out of bounds")
         wrong_data = [footer_reason, *reasons]
-    return _make_verdict(
+    verdict = _make_verdict(
         decide(Evidence(wrong_data=tuple(wrong_data), obstacles=tuple(reasons))),
         title=table.collective or table.program or "a table",
         yardstick="nothing",
+    )
+    return JudgedConfiguration(
+        log=log.source,
+        table=number,
+        start_time=table.start_time,
+        collective=table.collective,
+        ranks=table.ranks,
+        hosts=table.hosts,
+        system=system.name if system else None,
+        verdict=verdict,
     )
 
 
@@ -151,7 +163,7 @@ def _judge_series(
 ) -> tuple[Verdict, Series]:
     """Judges one configuration. Returns the verdict without findings on the curve, and the series that was judged.
 
-    The judged series may differ from `series`, see `_select_from_reference_log`.
+    The judged series may differ from `series`, see `select_yardstick_from_log`.
 
     Args:
         series: Figures of the configuration.
@@ -163,13 +175,15 @@ def _judge_series(
     selection, expectation = context_finder.selection, context.expectation
     series = series.with_stated_nics(context.network_nics)
     if selection.log is not None:
-        series, yardstick, notes = _select_from_reference_log(series, context_finder)
+        series, yardstick, notes = select_yardstick_from_log(series, selection.name, context_finder.reference_series)
     else:
         yardstick, notes = select_yardstick(series, context, selection)
     if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
         variation = yardstick.run_variation_text
         notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
-    notes += _notes_on_data(series)
+    if series.unchecked_count:
+        notes.append(f"data not checked in {series.unchecked_count} of {series.figure_count} measurements")
+    notes += series.table.warnings[:_MAX_NAMED_WARNINGS]
     by_expectation = selection.is_empty
     evidence = collect_evidence(series, yardstick, context, system, refused_count, by_expectation=by_expectation)
     decision = decide(evidence)
@@ -189,27 +203,3 @@ def _judge_series(
         beside=tuple(notes),
     )
     return verdict, series
-
-
-def _select_from_reference_log(
-    series: Series, context_finder: ContextFinder
-) -> tuple[Series, Yardstick | Reason, list[str]]:
-    """Selects the yardstick from the reference log. Returns the series to judge, the yardstick, and notes.
-
-    Run and reference are compared by medians if both have medians. The name of the yardstick then says so, because the
-    table of the log shows means.
-    """
-    mean_times_us = [point.time_us for point in series.points]
-    series, reference_series = use_medians(series, context_finder.reference_series)
-    yardstick, notes = select_yardstick_from_log(series, context_finder.selection.name, reference_series)
-    if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != mean_times_us:
-        yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
-    return series, yardstick, notes
-
-
-def _notes_on_data(series: Series) -> list[str]:
-    notes = []
-    if series.unchecked_count:
-        notes.append(f"data not checked in {series.unchecked_count} of {series.figure_count} measurements")
-    notes += series.table.warnings[:_MAX_NAMED_WARNINGS]
-    return notes

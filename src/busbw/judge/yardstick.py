@@ -15,7 +15,7 @@ from busbw import comparability
 from busbw.collectives import collectives
 from busbw.comparability import Difference, FactName, differences_text, find_differences
 from busbw.expect import Expectation, ExpectedRange
-from busbw.judge.series import Series
+from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import BAD_FACTOR, WIDE_RANGE_FACTOR
 from busbw.logs import Placement
 from busbw.reference import Reference, Sweep
@@ -41,18 +41,6 @@ share of a quarter is chosen, not measured.
 """
 
 
-class _ReferencePoint(NamedTuple):
-    """Figures of a reference at one size in one placement."""
-
-    size_bytes: int
-    placement: Placement
-    time_us: float
-    spread: float
-    """Relative spread of the reference's own times; 0 if unknown."""
-    busbw_gbps: float | None
-    """None if unknown."""
-
-
 class RunFacts(NamedTuple):
     """Facts of a run that decide if published figures are comparable with it."""
 
@@ -66,7 +54,7 @@ class RunFacts(NamedTuple):
 
 
 class _ReferenceTime(NamedTuple):
-    """Time of a reference at one size, and its relative spread."""
+    """Time of a reference at one size, and its relative spread; 0 if unknown."""
 
     time_us: float
     spread: float
@@ -128,26 +116,13 @@ class Yardstick(Struct, kw_only=True, frozen=True):
 
     def _make_limits(self, size_bytes: int, range_us: ExpectedRange) -> SizeLimits:
         band = self.band(size_bytes)
+        min_undecided_us = BAD_FACTOR * range_us.typical
         # In the plateau, this machine may be as fast as the low end of a range from other machines. Below the plateau,
         # the low end is the time of another launch mode, so this machine is compared with the typical time only.
-        may_be_at_low_end = band == "plateau" and not self.is_of_this_machine
-        return SizeLimits(band, range_us, _min_undecided_us(range_us, may_be_at_low_end=may_be_at_low_end))
-
-
-def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> float:
-    """Returns the time from which a figure inside its range may come from a slow machine.
-
-    Args:
-        range_us: Range of the yardstick.
-        may_be_at_low_end: True if the healthy time of this machine may be the low end of the range instead of the
-            typical time.
-    """
-    fault_at_typical_us = BAD_FACTOR * range_us.typical
-    if not may_be_at_low_end:
-        return fault_at_typical_us
-    # The low end is less certain than the typical time: two healthy runs differ by up to `WIDE_RANGE_FACTOR`.
-    fault_at_low_end_us = BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR
-    return min(fault_at_typical_us, fault_at_low_end_us)
+        if band == "plateau" and not self.is_of_this_machine:
+            # The low end is less certain than the typical time: two healthy runs differ by up to `WIDE_RANGE_FACTOR`.
+            min_undecided_us = min(min_undecided_us, BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR)
+        return SizeLimits(band, range_us, min_undecided_us)
 
 
 def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:
@@ -192,10 +167,6 @@ def _gpus_text(expectation: Expectation) -> str:
 
 def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstick:
     """Makes a yardstick of another run. A placement that the other run lacks has the range of its other placement."""
-    points = [
-        _ReferencePoint(point.size_bytes, point.placement, point.time_us, point.spread or 0.0, point.busbw_gbps)
-        for point in reference.points
-    ]
     # NICs are not compared, even if both sides state them. Runs with equal GPUs and hosts count as runs with equal
     # NICs.
     reference_facts = _facts(reference)
@@ -203,9 +174,8 @@ def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstic
     blockers, differences = find_differences(_facts(run), reference_facts)
     if early_end_text := reference.table.early_end_text:
         differences.append(Difference("end", f"in the reference {early_end_text}"))
-    return _yardstick_from_points(
-        name, points, differences, blockers, (launch_mode_of(run.table), launch_mode_of(reference.table))
-    )
+    launch_modes = (launch_mode_of(run.table), launch_mode_of(reference.table))
+    return _yardstick_from_points(name, reference.points, differences, blockers, launch_modes)
 
 
 def most_similar_yardstick(name: str, references: Sequence[Series], run: Series) -> Yardstick | None:
@@ -218,11 +188,10 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
     """Makes a yardstick of published figures."""
     factor = collectives()[sweep.collective].bus_factor_of(reference.ranks)
     points = [
-        _ReferencePoint(
+        SeriesPoint(
             size_bytes=point.size_bytes,
             placement=sweep.placement,
             time_us=point.time_us or transfer_time_us(point.size_bytes, point.busbw_gbps, factor),
-            spread=0.0,
             busbw_gbps=point.busbw_gbps,
         )
         for point in sweep.points
@@ -272,7 +241,7 @@ def _facts(series: Series) -> dict[FactName, object]:
 
 def _yardstick_from_points(
     name: str,
-    points: Sequence[_ReferencePoint],
+    points: Sequence[SeriesPoint],
     differences: list[Difference],
     blockers: list[Difference],
     launch_modes: tuple[LaunchMode, ...],
@@ -287,7 +256,7 @@ def _yardstick_from_points(
     times_by_placement: dict[Placement, dict[int, _ReferenceTime]] = {}
     for point in points:
         times_by_size = times_by_placement.setdefault(point.placement, {})
-        times_by_size[point.size_bytes] = _ReferenceTime(point.time_us, point.spread)
+        times_by_size[point.size_bytes] = _ReferenceTime(point.time_us, point.spread or 0.0)
     # A placement without figures of its own has the times of the first placement.
     fallback_times: dict[int, _ReferenceTime] = next(iter(times_by_placement.values()), {})
     plateau_start_bytes = find_plateau_start(

@@ -1,7 +1,5 @@
 """Selects the yardstick of a series: the named reference, the nearest published one, or the expectation."""
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from busbw.collectives import collectives
@@ -67,25 +65,29 @@ def _missing_expectation_reason(series: Series) -> Reason:
     return Reason("unknown_system", "the system is not known: the log names no device that busbw has a description of")
 
 
-def use_medians(series: Series, references: ReferenceSeries) -> tuple[Series, Sequence[Series]]:
-    """Returns the run and the series of the reference log, by medians if all of them have medians."""
-    if references.by_median is None or not has_medians(series):
-        return series, references.by_mean
-    return replace_means_by_medians(series), references.by_median
-
-
 def select_yardstick_from_log(
-    series: Series, name: str, reference_series: Sequence[Series]
-) -> tuple[Yardstick | Reason, list[str]]:
-    """Selects the configuration of a reference log with the fewest differences. Returns as `select_yardstick`."""
+    series: Series, name: str, references: ReferenceSeries
+) -> tuple[Series, Yardstick | Reason, list[str]]:
+    """Selects the configuration of a reference log with the fewest differences.
+
+    Run and reference are compared by medians if both have medians. The name of the yardstick then says so, because the
+    table of the log shows means.
+
+    Returns the series to judge, the yardstick or the reason for its absence, and notes.
+    """
+    means, reference_series = series, references.by_mean
+    if references.by_median is not None and has_medians(series):
+        series, reference_series = replace_means_by_medians(series), references.by_median
     # Of equally similar configurations the first is selected, so those of the same group come first.
     same_group_first = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)
     most_similar = most_similar_yardstick(name, same_group_first, series)
     if most_similar is None:
-        return Reason("no_reference_figures", f"{name} contains no rows"), []
-    if not most_similar.differences:
-        return most_similar, []
-    return most_similar, [f"the reference differs in {differences_text(most_similar.differences)}"]
+        return series, Reason("no_reference_figures", f"{name} contains no rows"), []
+    differences = most_similar.differences
+    notes = [f"the reference differs in {differences_text(differences)}"] if differences else []
+    if any(point.time_us != mean.time_us for point, mean in zip(series.points, means.points, strict=True)):
+        most_similar = replace(most_similar, name=f"{name}, by medians of the iterations")
+    return series, most_similar, notes
 
 
 def _is_informative(series: Series, nearest: NearestReference) -> bool:

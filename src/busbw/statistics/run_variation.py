@@ -4,6 +4,7 @@ The samples of one run do not show this variation, but repeated runs do. So a co
 the variation in VARIATIONS.
 """
 
+import math
 from typing import Literal
 
 from msgspec import Struct
@@ -21,8 +22,8 @@ class RunVariation(Struct, kw_only=True, frozen=True):
 
     factor: float
     """Longer time over shorter time."""
-    up_to_bytes: int | None
-    """Largest affected size; larger messages hide the launch time. None: all sizes are affected. 0: none is."""
+    up_to_bytes: float
+    """Largest affected size; larger messages hide the launch time. Infinite: all sizes are affected. 0: none is."""
     description: str
     source: str
     """Measurement that the factor is based on."""
@@ -31,7 +32,7 @@ class RunVariation(Struct, kw_only=True, frozen=True):
 VARIATIONS: dict[LaunchMode, RunVariation] = {
     "host": RunVariation(
         factor=2.25,
-        up_to_bytes=None,
+        up_to_bytes=math.inf,
         description="ranks on processors",
         source="2 ranks on a shared machine with two processors, all_reduce of 1 MiB: typical times were 44, 75 and 96 "
         "us, depending on whether the ranks shared a processor (docs/explanation/comparison.md)",
@@ -71,8 +72,7 @@ def launch_mode_of(table: Table) -> LaunchMode:
 def variation_factor(launch_mode: LaunchMode, size_bytes: int) -> float:
     """Returns the factor of the run-to-run variation at this size; 1 if launching adds no variation."""
     variation = VARIATIONS[launch_mode]
-    is_affected = variation.up_to_bytes is None or size_bytes <= variation.up_to_bytes
-    return variation.factor if is_affected else 1.0
+    return variation.factor if size_bytes <= variation.up_to_bytes else 1.0
 
 
 def variation_text(launch_mode: LaunchMode) -> str | None:
@@ -80,5 +80,5 @@ def variation_text(launch_mode: LaunchMode) -> str | None:
     variation = VARIATIONS[launch_mode]
     if variation.factor <= 1:
         return None
-    sizes = f" up to {size_text(variation.up_to_bytes)}" if variation.up_to_bytes else ""
+    sizes = f" up to {size_text(int(variation.up_to_bytes))}" if variation.up_to_bytes < math.inf else ""
     return f"up to {variation.factor:g} times apart{sizes} ({variation.description})"

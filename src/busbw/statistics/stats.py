@@ -48,6 +48,11 @@ class Interval:
     high: float
 
     @property
+    def ratios(self) -> tuple[float, float]:
+        """Bounds of the ratio."""
+        return math.exp(self.low), math.exp(self.high)
+
+    @property
     def excludes_zero(self) -> bool:
         """True if the difference is significant."""
         return self.low > 0 or self.high < 0
@@ -65,7 +70,6 @@ class QuadrupleTest:
     A row without neighbors needs only its own interval. The error probability holds for all rows together."""
     level: float
     """Confidence level of each single interval. 0 without intervals."""
-    quadruples: int
 
 
 def quadruple_difference(first: Vector, second: Vector, third: Vector, fourth: Vector) -> Vector:
@@ -104,7 +108,7 @@ def judge_quadruples(
     pairs = [*neighbors, *pairs_with_itself]
     limit = max(_chance_limit(np.sign(differences), pairs, alpha, seed), _interval_limit(quadruples))
     if limit > quadruples or rows == 0:
-        return QuadrupleTest((None,) * rows, (False,) * rows, 0.0, quadruples)
+        return QuadrupleTest((None,) * rows, (False,) * rows, 0.0)
     # A row's interval excludes zero if one side is faster in at least this number of quadruples. Without ties this is a
     # lead of `limit`, because faster - slower = limit and faster + slower = quadruples. With ties (difference 0) fewer
     # suffice for such a lead, so the intervals are stricter than the limit.
@@ -118,7 +122,7 @@ def judge_quadruples(
     agreeing_pairs = [pair for pair in pairs if _show_same_change(intervals[pair[0]], intervals[pair[1]])]
     changed_rows = {row for pair in agreeing_pairs for row in pair}
     level = _level(low_index, quadruples)
-    return QuadrupleTest(intervals, tuple(row in changed_rows for row in range(rows)), level, quadruples)
+    return QuadrupleTest(intervals, tuple(row in changed_rows for row in range(rows)), level)
 
 
 def _show_same_change(first: Interval, second: Interval) -> bool:

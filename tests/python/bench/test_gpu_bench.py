@@ -3,7 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -88,30 +88,6 @@ def test_the_version_includes_the_build_id(bench: Any) -> None:
     assert text(header | {"busbw_build": None}) == text({"busbw_version": "0.1.0"}) == "0.1.0"
 
 
-def test_tables_leave_out_what_is_missing(bench: Any) -> None:
-    tables = bench("gpu_tables")
-    rows = {
-        "all_reduce": {(1 << 20, "out_of_place"): {"algbw_gbps": 50.126}},
-        "hypercube": {(4 << 20, "out_of_place"): {"algbw_gbps": None}},
-    }
-    assert tables.ten_table(rows)[2:] == [
-        "| size | all_reduce | hypercube |",
-        "| ---: | ---: | ---: |",
-        "| 1M | 50.13 |  |",
-        "| 4M |  |  |",
-    ]
-
-
-@pytest.mark.parametrize("known", [False, True])
-def test_half_shows_device_time_if_known(bench: Any, known: bool) -> None:
-    row = {"time_us": 9.5, "device_time_us": 8.25} if known else {"time_us": 9.5}
-    lines = bench("gpu_tables").half_table({"all_gather": {(1024, "in_place"): row}})
-    assert lines[2] == (
-        "| size | all_gather time | all_gather device time |" if known else "| size | all_gather time |"
-    )
-    assert lines[-1] == ("| 1K | 9.50 | 8.25 |" if known else "| 1K | 9.50 |")
-
-
 @pytest.fixture
 def fast_path_figures(bench: Any) -> Any:
     """One row, three rounds; the machine is twice as slow in the second, which is nobody's fault."""
@@ -135,20 +111,22 @@ def test_the_fast_path_is_judged_by_ratios_within_a_round(bench: Any, fast_path_
     module = bench("gpu_fastpath_page")
     ways, figures = fast_path_figures
     what = figures[0].what
-    lines, verdicts = module.table(what, "in_place", figures, ways)
-    assert lines[2:] == [
-        "| 1M | 10.00 | 2.00 | 5.00 | 5.50 | 2.20 | 0.550 (0.500 to 0.550) | 1.100 (other) | 1.100 (1.050 to 1.100) "
-        "| 12.5 (-R 2: 11.0) |"
+    (row,) = rows = module.summarize_rows(figures, "in_place")
+    assert row.best_peer == "other"
+    assert module.table(rows, ways)[2:] == [
+        "| 1M | 10.00 | 2.00 | 5.00 | 5.50 | 2.20 | 0.550 (0.500 to 0.550) | 1.100 (1.000 to 1.100) "
+        "| 1.100 (1.050 to 1.100) |"
     ]
+    verdicts = list(module.verdicts(what, "in_place", row))
     said = "all_reduce half graph in place 1M: fast path"
     assert [verdict.text for verdict in verdicts if verdict.outcome != "met"] == [
         f"{said}: 1.100 of the best peer's time, at most 1.03: cannot be told",
         f"{said} -R 2: 1.100 of NCCL -R 2's time, at most 1.02: missed",
     ]
-    assert len(verdicts) == 5
-    once = module.table(what, "in_place", [figure for figure in figures if figure.round == 1], ways)[1]
-    assert {verdict.outcome for verdict in once} == {"met", "cannot be told"}
-    assert module.table(what, "out_of_place", figures, ways)[0][2:] == []
+    assert len(verdicts) == 3
+    (once,) = module.summarize_rows([figure for figure in figures if figure.round == 1], "in_place")
+    assert {verdict.outcome for verdict in module.verdicts(what, "in_place", once)} == {"met", "cannot be told"}
+    assert module.summarize_rows(figures, "out_of_place") == []
 
 
 def test_the_page_of_the_fast_path_counts_met_targets(bench: Any, fast_path_figures: Any) -> None:
@@ -167,80 +145,19 @@ def test_the_page_of_the_fast_path_counts_met_targets(bench: Any, fast_path_figu
     once = [figure for figure in figures if figure.round == 1]
     assert "in CUDA graphs, one round" in module.page(facts, once, ways, [])
     alone = [figure for figure in figures if figure.way in ("NCCL", "fast path")]
-    assert "-R 2 over" not in "\n".join(module.table(figures[0].what, "in_place", alone, ways)[0])
-
-
-@pytest.mark.parametrize(
-    ("machine", "collective", "size_bytes", "expected_us"),
-    [
-        ("4 x NVIDIA H200", "all_gather", 0, 0.52 + 0.75),
-        ("4 x NVIDIA H200", "all_gather", 4 << 20, 1.27 + 3 * 1048.576 / 365),
-        ("4 x NVIDIA H200", "reduce_scatter", 4 << 20, 1.27 + 3 * 1048.576 / 365),
-        ("4 x NVIDIA H200", "alltoall", 4 << 20, 1.27 + 3 * 1048.576 / 365),
-        ("4 x NVIDIA H200", "all_reduce", 128 << 10, 1.27 + 3 * 131.072 / 365),  # one shot
-        ("4 x NVIDIA H200", "all_reduce", 4 << 20, 2.02 + 6 * 1048.576 / 365),  # two shots
-        ("4 x NVIDIA H200", "broadcast", 128 << 10, 1.27 + 3 * 131.072 / 369),  # the root alone
-        ("4 x NVIDIA H200", "broadcast", 4 << 20, 2.02 + 4194.304 / 365),  # passed on
-        ("2 x NVIDIA H200", "all_reduce", 1 << 30, 1.27 + 1073741.824 / 365),
-        ("2 x NVIDIA H200", "broadcast", 1 << 30, 1.27 + 1073741.824 / 369),
-    ],
-)
-def test_the_floor_is_that_of_the_fastest_algorithm(
-    bench: Any, machine: str, collective: str, size_bytes: int, expected_us: float
-) -> None:
-    floor = bench("gpu_fastpath_floor").floor_of(machine)
-    assert floor.us(collective, size_bytes) == pytest.approx(expected_us)
-
-
-def test_unknown_hardware_has_no_floor(bench: Any) -> None:
-    module = bench("gpu_fastpath_floor")
-    machines = ["4 x NVIDIA H200 NVL", "4 x NVIDIA H100 80GB HBM3", "1 x NVIDIA H200", "NVIDIA H200", ""]
-    assert [module.floor_of(machine) for machine in machines] == [None] * len(machines)
-    assert module.floor_of("4 x NVIDIA H200").us("sendrecv", 1024) is None
-
-
-def test_the_collectives_that_are_measured_have_a_floor(bench: Any) -> None:
-    floor = bench("gpu_fastpath_floor").floor_of("8 x NVIDIA H200")
-    assert all(floor.us(collective, 8) for collective in bench("gpu_fastpath").COLLECTIVES)
-
-
-def test_times_in_graphs_stand_beside_the_floor(bench: Any, fast_path_figures: Any) -> None:
-    module = bench("gpu_fastpath_page")
-    ways, figures = fast_path_figures
-    facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
-    stream = [figure._replace(what=figure.what._replace(launch="stream")) for figure in figures]
-    text = module.page(facts, [*figures, *stream], ways, [])
-    assert "0.52 us between two kernels, 0.75 us for each trip over NVLink" in text
-    assert text.count("| floor (us) | above it (us) | -R 2 above it (us) |") == 1
-    assert "| 12.5 (-R 2: 11.0) | 4.14 | 1.36 (1.33 x) | -1.94 (0.53 x) |" in text
-    without = [figure for figure in figures if "-R 2" not in figure.way]
-    assert module.table(figures[0].what, "in_place", without, ways, module.floor_of("2 x NVIDIA H200"))[0][2:] == [
-        "| 1M | 10.00 | 5.00 | 5.50 | 0.550 (0.500 to 0.550) | 1.100 (other) | 12.5 | 4.14 | 1.36 (1.33 x) |"
-    ]
-    assert "above it" not in module.page(facts | {"machine": "2 x H300"}, figures, ways, [])
-    assert "floor" not in module.page(facts, stream, ways, [])
+    assert "-R 2 over" not in "\n".join(module.table(module.summarize_rows(alone, "in_place"), ways))
 
 
 def test_a_page_is_made_again_from_its_figures(bench: Any, fast_path_figures: Any, tmp_path: Path) -> None:
-    page, kept = bench("gpu_fastpath_page"), bench("gpu_fastpath").Results()
-    kept.figures = fast_path_figures[1]
-    kept.facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
-    kept.facts |= {"ways": {"NCCL": "-z 0", "other": "-z 1"}}
-    kept.notes = ["a sentence"]
-    sides = {name: SimpleNamespace(side=SimpleNamespace(text="-z 2")) for name in ("NCCL", "fast path")}
-    written = kept.write(tmp_path / "x", sides)
-    facts, figures = page.read_figures(tmp_path / "x.jsonl.gz")
-    assert facts["ways"] == {"NCCL": "-z 2", "fast path": "-z 2", "other": "-z 1"}
+    page = bench("gpu_fastpath_page")
+    facts = {"facts": {}, "machine": "2 x NVIDIA H200", "date": "2026-11-22", "busbw": "0.1.0"}
+    facts |= {"ways": {"NCCL": "-z 2", "fast path": "-z 2"}, "said": ["a sentence"]}
+    written = page.write_results(tmp_path / "x", facts, fast_path_figures[1])
+    read_facts, figures = page.read_figures(tmp_path / "x.jsonl.gz")
+    assert (read_facts, figures) == (facts, fast_path_figures[1])
     (tmp_path / "x.md").unlink()
     assert page.write_page(tmp_path / "x", facts, figures) == written == (tmp_path / "x.md").read_text()
     assert "- a sentence\n" in written
-    later = bench("gpu_fastpath").Results()
-    later.add(tmp_path / "x.jsonl.gz")
-    later.notes = ["another"]
-    for _ in range(2):  # what was said before is so however often others are added
-        text = later.write(tmp_path / "x", sides)
-        assert "- another\n- Before: a sentence\n" in text
-        later.earlier_notes = bench("gpu_fastpath_page").read_figures(tmp_path / "x.jsonl.gz")[0]["said"]
 
 
 def test_types_vary_only_for_reductions(bench: Any) -> None:
@@ -252,10 +169,10 @@ def test_types_vary_only_for_reductions(bench: Any) -> None:
         ("all_gather", "half", "graph"),
     ]
     assert len(found) == 6
-    words = module.engine_flags(found[0], "large", ["-t", "4"], trial=False)
+    words = module.engine_flags(found[0], "large", ["-t", "4"])
     assert words[:4] == ("-t", "4", "-d", "half")
     assert words[words.index("-G") + 1] == "1"
-    assert "-G" not in module.engine_flags(found[3], "small", ["-t", "4"], trial=False)
+    assert "-G" not in module.engine_flags(found[3], "small", ["-t", "4"])
 
 
 def test_no_call_without_data_is_measured(bench: Any) -> None:
@@ -266,77 +183,23 @@ def test_no_call_without_data_is_measured(bench: Any) -> None:
     assert module.min_size("all_gather", "32M", ["-t", "4"]) == "32M"
 
 
-def test_the_most_important_configurations_come_first(bench: Any) -> None:
+def test_each_round_starts_every_variant_once(bench: Any) -> None:
     module = bench("gpu_fastpath")
-    wanted = module.configurations(["all_reduce", "broadcast"], ["half", "float"], ["graph", "stream"])
+    wanted = module.configurations(["all_reduce", "broadcast"], ["half", "float"], ["graph"])
     every = module.Variant(None, frozenset({"all_reduce", "broadcast"}))
     ways = {"NCCL": every, "other": module.Variant(None, frozenset({"all_reduce"}))}
-    starts = list(module.plan_starts(module.group_stages(wanted, ["small", "large"]), ways, 2))
-    first = [start for start in starts if start.configuration.dtype == "half" and start.configuration.launch == "graph"]
-    assert starts[:6] == [start for start in first if start.band == "small"]
-    assert [start.round for start in starts[:6]] == [1, 1, 1, 2, 2, 2]
-    rest = [
-        (start.round, start.configuration.launch, start.configuration.dtype, start.band, start.variant)
-        for start in starts[6:]
-    ]
-    assert [each[0] for each in rest] == sorted(each[0] for each in rest)
-    assert rest[0][3] == "large"
-    assert rest[0][2] == "half"
+    starts = list(module.plan_starts(wanted, ["small", "large"], ways, 2))
+    assert [start.round for start in starts] == [1] * 10 + [2] * 10
+    assert [start.band for start in starts[:10]] == ["small"] * 5 + ["large"] * 5
     assert ("other", "broadcast") not in {(start.variant, start.configuration.collective) for start in starts}
-    kinds = list(dict.fromkeys((launch, dtype, band) for _, launch, dtype, band, _ in rest))
-    assert kinds == [
-        ("graph", "half", "large"),
-        ("graph", "float", "small"),
-        ("graph", "float", "large"),
-        ("stream", "half", "small"),
-        ("stream", "half", "large"),
-        ("stream", "float", "small"),
-        ("stream", "float", "large"),
-    ]
     assert len(starts) == len(set(starts))
 
 
 def test_all_sizes_fit_into_one_start(bench: Any) -> None:
     module = bench("gpu_fastpath")
-    every = frozenset(module.COLLECTIVES)
-    ways = {name: module.Variant(None, every) for name in ("NCCL", "NCCL -R 2", "fast path", "fast path -R 2")}
-    ways["other"] = module.Variant(None, frozenset({"all_reduce", "all_gather"}))
-    wanted = module.configurations(module.COLLECTIVES, module.DTYPES, module.LAUNCHES)
-    stages = module.group_stages(wanted, ["whole"])
-    kinds = [
-        {(what.launch, what.dtype == "half", band, what.collective in module.REDUCING) for what, band in stage}
-        for stage in stages
-    ]
-    assert kinds == [
-        {("graph", True, "whole", True), ("graph", True, "whole", False)},
-        {("graph", False, "whole", True)},
-        {("stream", True, "whole", True), ("stream", True, "whole", False)},
-        {("stream", False, "whole", True)},
-    ]
-    starts = list(module.plan_starts(stages, ways, 2))
-    assert [start.round for start in starts[:44]] == [1] * 22 + [2] * 22
-    assert {start.band for start in starts[:44]} == {"whole"}
-    words = module.engine_flags(wanted[0], "whole", ["-t", "4"], trial=False)
+    (wanted,) = module.configurations(["all_reduce"], ["half"], ["graph"])
+    words = module.engine_flags(wanted, "whole", ["-t", "4"])
     assert [words[words.index(flag) + 1] for flag in ("-b", "-e", "-w", "-n", "-G")] == ["8", "1G", "5", "50", "2"]
-
-
-def test_outcomes_of_several_sessions_are_added(bench: Any) -> None:
-    report = "tests/gpu/test_data.py::test_a PASSED\n==== 1 failed, 83 passed, 2 skipped in 192.59s (0:03:12) =====\n"
-    report += "=================== 1 passed, 161 deselected in 7.90s =====================\n"
-    assert bench("gpu_tests").outcome_text(report) == "1 failed, 84 passed, 2 skipped in 200 s"
-
-
-def test_a_page_of_one_gpu_that_two_ranks_share(bench: Any) -> None:
-    run: dict[str, Any] = {"kind": "run", "collective": "reduce", "args": ["-g", "1"], "busbw_version": "0.1.0"}
-    rank = {"device_name": "GPU", "host": "node", "bus_id": "0000:0f:00"}
-    run |= {"ranks": [rank, rank], "start_time": "2026-11-21T00:00:00Z", "machine": {"driver": "580.1"}}
-    run |= {"environment": {"NCCL_NVLS_ENABLE": "0", "OMPI_MCA_plm": "isolated"}}
-    row: dict[str, Any] = {"kind": "row", "dtype": "float", "redop": "sum", "placement": "in_place"}
-    row |= {"check": {"state": "checked", "wrong_elements": 0}}
-    page = bench("gpu_tests").page([[run, row]], "=== 3 passed in 1.20s ===\n", [], {}).splitlines()
-    assert page[0] == "# Tests on 1 x GPU, 2026-11-21, busbw 0.1.0, NCCL None, driver 580.1, NCCL_NVLS_ENABLE=0"
-    assert "Tests: 3 passed in 1 s." in page
-    assert page[-1] == "| reduce_perf | 1 | 1 | 1 | 1 | in place | 1 | 0 |"
 
 
 @pytest.mark.parametrize(
@@ -348,8 +211,6 @@ def test_a_page_of_one_gpu_that_two_ranks_share(bench: Any) -> None:
         (["--collectives", "allreduce"], '"allreduce" is unknown'),
         (["--dtypes", "half,"], '"" is unknown; allowed are half, bfloat16, float'),
         (["--buffers", "both"], '"both" is unknown; allowed are plain, registered'),
-        (["--budget-s", "nan"], "not a number of seconds above 0"),
-        (["--budget-s", "-1"], "not a number of seconds above 0"),
         (["--ours", "--preload none.so"], "there is no library none.so"),
         (["--peer", "other"], "is not NAME=SIDE"),
         (["--peer", "=-z 1"], "is not NAME=SIDE"),
@@ -382,12 +243,14 @@ def test_an_interrupted_call_writes_its_results(
 ) -> None:
     module = bench("gpu_fastpath")
 
-    def stopped(_asked: Any, _ways: Any, kept: Any, _folder: Path) -> int:
+    def stopped(_asked: Any, _ranks: Any, _ways: Any, kept: Any, _notes: Any) -> int:
         if was_measured:
-            kept.facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0", "ways": {}}
-            kept.figures += fast_path_figures[1]
+            kept += fast_path_figures[1]
         raise KeyboardInterrupt
 
+    facts = {"facts": {}, "machine": "4 x H200", "date": "2026-11-22", "busbw": "0.1.0"}
+    monkeypatch.setattr(module, "provenance", lambda *_: facts)
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
     monkeypatch.setattr(module, "measure", stopped)
     monkeypatch.setattr(sys, "argv", ["x", "--results", str(tmp_path / "x"), "--ours", "-z 1", "--note", "A note."])
     assert module.main() == 130

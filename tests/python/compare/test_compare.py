@@ -16,9 +16,8 @@ from msgspec.structs import replace
 
 from busbw.cli.main import main
 from busbw.compare import ChangeVerdict, Comparison, SizeResult, compare_logs, compare_variants, pairing
-from busbw.compare.figures import PointFigures, side_figures
+from busbw.compare.figures import PointFigures, program_time, side_figures
 from busbw.compare.pairing import require_common
-from busbw.compare.quantities import program_time
 from busbw.compare.result import PointKey, TimeQuantity
 from busbw.compare.text import render, summary
 from busbw.errors import UsageError

@@ -12,7 +12,7 @@ from busbw.collectives import collectives
 from busbw.expect import Route, Scenario, estimator, expect, scenario_of, system_of, with_nics
 from busbw.logs import Figure, Rank, Row, Table
 from busbw.reference import references
-from busbw.system import find, systems
+from busbw.system import Nics, find, systems
 
 LARGE = 1 << 40
 GPU_SYSTEMS = [name for name, system in systems().items() if system.fabrics and system.nics]
@@ -116,7 +116,7 @@ def test_all_gather_uses_no_nvls() -> None:
     ],
 )
 def test_a_ring_over_nodes(nics: tuple[int, int], ranks: int, wire: str, gbps: float) -> None:
-    system = with_nics(find("h100-sxm"), *nics, "a test")
+    system = with_nics(find("h100-sxm"), Nics(count=nics[0], gbit=nics[1], source="a test"))
     job = Scenario(collective="all_reduce", ranks=ranks, ranks_per_node=8)
     ring = next(route for route in expect(job, system, [8]).routes if route.name == "Ring")
     assert ring.binding_limit.wire == wire
@@ -344,7 +344,7 @@ def test_unequal_nodes_are_not_guessed(counts: tuple[int, ...]) -> None:
 
 
 def test_groups_share_the_nics_that_they_cross() -> None:
-    system = with_nics(find("h100-sxm"), 4, 400, "a test")
+    system = with_nics(find("h100-sxm"), Nics(count=4, gbit=400, source="a test"))
     job = scenario_of(split(lambda number: number % 8), msgspec.structs.replace(row(), ranks=2), system)
     assert job is not None
     (ring, _) = expect(job, system, [8]).routes

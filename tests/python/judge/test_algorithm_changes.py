@@ -3,7 +3,7 @@
 import pytest
 
 from busbw.judge import judge
-from busbw.judge.algorithm_changes import explain_by_algorithms
+from busbw.judge.curve_findings import explain_by_algorithms
 from busbw.judge.series import SeriesPoint
 from busbw.logs import Figure, Log, Row, Table
 from busbw.statistics.fit import CurveFeature

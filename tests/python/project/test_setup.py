@@ -177,11 +177,11 @@ def test_progress_is_a_line_each_30_s_even_if_seconds_are_skipped(tmp_path: Path
 
 def test_programs_that_a_test_needs_are_installed_or_named(tmp_path: Path) -> None:
     text = (ROOT / "tools" / "setup.sh").read_text()
-    has_program = re.search(r"^has_program\(\) .*\n", text, re.MULTILINE)
-    install_programs = re.search(r"^install_programs\(\) \{\n.*?^\}\n", text, re.DOTALL | re.MULTILINE)
-    assert has_program is not None
-    assert install_programs is not None
-    functions = has_program[0] + install_programs[0]
+    functions = ""
+    for name in ("has_program", "install_for_tests", "install_programs"):
+        function = re.search(rf"^{name}\(\) \{{(.*\}}\n|\n(?s:.*?)^\}}\n)", text, re.MULTILINE)
+        assert function is not None
+        functions += function[0]
     apt = 'apt_install() { echo "$@"; }'
     call = "install_programs sh:dash no-such-program:a no-such-program-2:b"
     done = run_quietly(tmp_path, f"may_install() {{ true; }}\n{apt}\n{functions}\n{call}; install_programs sh:dash")

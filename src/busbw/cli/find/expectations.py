@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from busbw.expect import Scenario, expect, with_nics
 from busbw.find.cluster import Cluster
@@ -162,7 +163,7 @@ def _slowed_system(system: System, slowdown: float) -> System | None:
     """
     if system.nics is None:
         return None
-    return with_nics(system, system.nics.count, system.nics.gbit / slowdown, "rate of the slow part")
+    return with_nics(system, replace(system.nics, gbit=system.nics.gbit / slowdown, source="rate of the slow part"))
 
 
 def _all_reduce_us(scenario: Scenario, system: System | None) -> float | None:

@@ -28,5 +28,4 @@ def parse_nics(text: str) -> Nics:
 
 def with_parsed_nics(system: System, text: str) -> System:
     """Returns the system with the NICs of `--nics`."""
-    nics = parse_nics(text)
-    return with_nics(system, nics.count, nics.gbit, nics.source)
+    return with_nics(system, parse_nics(text))
