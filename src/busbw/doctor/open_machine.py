@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from busbw import __version__
 from busbw.doctor.facts import facts_of_this_machine
 from busbw.doctor.sources.capture import archive_bytes, capture_of, read_capture
 from busbw.doctor.sources.commands import Commands
@@ -39,4 +38,4 @@ def open_machine(root: Path | None) -> Iterator[Recording]:
 def redacted_archive(recording: Recording, *, is_this_machine: bool) -> bytes:
     """Returns a capture of all that was read, without names and addresses, as an archive."""
     names = names_of_this_machine() if is_this_machine else ()
-    return archive_bytes(redact(capture_of(recording, busbw_version=__version__), names))
+    return archive_bytes(redact(capture_of(recording), names))

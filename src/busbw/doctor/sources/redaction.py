@@ -95,7 +95,6 @@ def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
     return Capture(
         files,
         Manifest(
-            busbw_version=manifest.busbw_version,
             folders=folders,
             targets={redact_key(link): redact_key(target) for link, target in sorted(manifest.targets.items())},
             absent=tuple(map(redact_key, manifest.absent)),

@@ -209,7 +209,7 @@ def test_a_reading_that_hangs_is_undecided_also_in_the_capture(root: Path) -> No
     result = examine([check], Machine(recording), system=None, limit_s=SHORT_S)
     (missing,) = result.could_not_check
     assert "did not end" in missing.missing
-    capture = capture_of(recording, busbw_version="")
+    capture = capture_of(recording)
     (missing,) = examine([check], Machine(capture), system=None).could_not_check
     assert "in time" in missing.missing
 

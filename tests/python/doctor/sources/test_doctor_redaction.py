@@ -188,7 +188,7 @@ def compare_with_its_capture(tree: Tree, folder: Path) -> None:
     checks = checks_of(*MACHINE_AREAS)
     result = examine(checks, Machine(recording), system=system_of(Machine(recording)), limit_s=60)
     path = folder / "capture.tar.gz"
-    path.write_bytes(archive_bytes(redact(capture_of(recording, busbw_version="1"), names_of_this_machine())))
+    path.write_bytes(archive_bytes(redact(capture_of(recording), names_of_this_machine())))
     machine = Machine(read_capture(path))
     assert categories(examine(checks, machine, system=system_of(machine), limit_s=60)) == categories(result)
 
