@@ -51,7 +51,7 @@ class Commands:
             process = _start(words)
             self._running.add(process)
         try:
-            output, has_ended = _read_until_end(process, limit_s)
+            output, has_ended = _read_until_end(process, time.monotonic() + limit_s)
         finally:
             self._running.discard(process)
         if len(output) > MAX_OUTPUT_BYTES:
@@ -89,21 +89,11 @@ def _start(words: list[str]) -> _Process:
         raise Unreadable(f"{words[0]} cannot be started: {getattr(error, 'strerror', error)}") from error
 
 
-def _read_until_end(process: _Process, limit_s: float) -> tuple[bytes, bool]:
+def _read_until_end(process: _Process, end_s: float) -> tuple[bytes, bool]:
     """Returns the output of a process, and True if the process ended within the limits of time and output.
 
     Otherwise kills the process and its children.
     """
-    end_s = time.monotonic() + limit_s
-    output, is_complete = _read_output(process, end_s)
-    if is_complete and _has_ended(process, end_s):
-        return output, True
-    _kill(process)
-    return output, False
-
-
-def _read_output(process: _Process, end_s: float) -> tuple[bytes, bool]:
-    """Returns the output of a process, and True if the output is complete."""
     assert process.stdout is not None
     output = bytearray()
     os.set_blocking(process.stdout.fileno(), False)
@@ -117,16 +107,12 @@ def _read_output(process: _Process, end_s: float) -> tuple[bytes, bool]:
             else:
                 output += part
                 is_open = bool(part)  # an empty part is the end of the pipe
-    return bytes(output), not is_open
-
-
-def _has_ended(process: _Process, end_s: float) -> bool:
-    """True if the process ends before `end_s`. Waits for this end."""
-    try:
-        process.wait(max(0.0, end_s - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    if not is_open:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, end_s - time.monotonic()))
+            return bytes(output), True
+    _kill(process)
+    return bytes(output), False
 
 
 def _kill(process: _Process) -> None:

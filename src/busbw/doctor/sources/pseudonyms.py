@@ -1,13 +1,13 @@
-"""Pseudonyms for names and addresses. Equal names have the same pseudonym; an address keeps its class."""
+"""Pseudonyms for names and addresses. Equal names have the same pseudonym. Link-local addresses stay link-local."""
 
 from ipaddress import IPv4Address, IPv6Address
 
 _GUID_PREFIX, _HARDWARE_PREFIX = 0x020000FFFE000000, 0x020000000000
 """First addresses of the pseudonyms for GUIDs and Ethernet addresses. They are locally administered."""
-_PRIVATE_NETWORK, _PUBLIC_NETWORK, _LINK_LOCAL_NETWORK = 0x0A0000, 0x0B0000, 0xA9FE00
-"""Upper 24 bits of the pseudonyms for IPv4 addresses: 10.0.0, 11.0.0 and 169.254.0."""
-_PRIVATE_NETWORK_6, _PUBLIC_NETWORK_6 = 0xFD000000 << 32, 0x20010DB8 << 32
-"""Upper 64 bits of the pseudonyms for IPv6 addresses: fd00:: and 2001:db8::."""
+_NETWORK, _LINK_LOCAL = 0x0A000000, 0xA9FE0000
+"""First pseudonyms for IPv4 addresses: in 10.0.0.0/8, or for link-local ones in 169.254.0.0/16."""
+_NETWORK_6 = 0xFD000000 << 32
+"""First upper 64 bits of the pseudonyms for IPv6 addresses that are not link-local."""
 
 
 class Pseudonyms:
@@ -26,20 +26,11 @@ class Pseudonyms:
         return f"{kind}-{self.number(kind, name)}"
 
     def ipv4(self, address: IPv4Address) -> IPv4Address:
-        """Returns an address of the same class: private, public or link-local.
-
-        Addresses of one network of 24 bits stay in one network. Netmasks, and addresses with a fixed meaning, stay.
-        """
+        """Returns another address, which is link-local if this one is. Netmasks and addresses of fixed meaning stay."""
         if address.packed[0] in (0, 127, 255) or address.is_multicast:
             return address
-        network, host = divmod(int(address), 256)
-        if address.is_link_local:
-            first = _LINK_LOCAL_NETWORK
-        else:
-            first = _PUBLIC_NETWORK if address.is_global else _PRIVATE_NETWORK
-        if host not in (0, 255):
-            host = self.number(f"host of {network}", host)
-        return IPv4Address((first + self.number(f"network of {first}", network)) * 256 + host)
+        first = _LINK_LOCAL if address.is_link_local else _NETWORK
+        return IPv4Address(first + self.number("IPv4 address", address))
 
     def ipv6(self, address: IPv6Address) -> IPv6Address:
         """Returns an address of the same class. Its lower 64 bits are a pseudonym, like those of a GUID."""
@@ -49,8 +40,7 @@ class Pseudonyms:
             return address
         network, interface = divmod(int(address), 1 << 64)
         if not address.is_link_local:
-            first = _PUBLIC_NETWORK_6 if address.is_global else _PRIVATE_NETWORK_6
-            network = first + self.number(f"network of {first}", network)
+            network = _NETWORK_6 + self.number("IPv6 network", network)
         return IPv6Address((network << 64) | self.guid(interface))
 
     def guid(self, value: int) -> int:

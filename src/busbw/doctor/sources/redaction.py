@@ -3,7 +3,7 @@
 Redaction applies to the keys, the values and the manifest. Secrets are tokens, passwords, and variables that
 `may_be_secret` selects.
 
-A replacement is the same in the whole capture and keeps the class of an address, so that checks decide as before.
+A replacement is the same in the whole capture, and a link-local address stays one, so that checks decide as before.
 Names of interfaces and RDMA devices stay, except that the MAC address in a name such as enx0c42a1b2c3d4 is replaced.
 Evidence stays readable.
 """
