@@ -1,13 +1,16 @@
 """Reads logs of NCCL. Lines may have prefixes of any launcher, and lines of other programs may lie between them."""
 
+import os
 import re
+import select
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process, Rank
-from busbw.doctor.nccl_log.source import UnfinishedError, read_lines
+from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process
+from busbw.errors import UsageError
 from busbw.files import path_text
 from busbw.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.system import System
@@ -21,6 +24,11 @@ MAX_MESSAGES = 100_000
 _GLUED_RATIO = 10
 """The name "17node1" is taken for a text "17" and the host node1 if node1 has over this many times as many messages."""
 
+_BLOCK_BYTES = 1 << 20
+_MAX_LINE_BYTES = 1 << 16
+"""A longer line is read in parts. NCCL's messages are shorter."""
+_GZIP = b"\x1f\x8b"
+"""First bytes of a file that gzip compressed."""
 _HEADER = re.compile(HEADER)
 _INFO = b"NCCL INFO "
 _VERSION = re.compile(rb"NCCL version \d")
@@ -29,6 +37,10 @@ _RELEVANT = re.compile(
     rb"|MNNVL |\d+ coll channels|Rank \d+ has|Could not|Failed to|=== System|Pattern "
 )
 """Messages of level INFO that checks read, by their beginning."""
+
+
+class _UnfinishedError(Exception):
+    """The rest of a log cannot be read. The argument is the reason."""
 
 
 def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, system: System | None = None) -> NcclLog:
@@ -50,7 +62,7 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
         try:
             for message in _messages(path, name, end):
                 messages.append(message)  # so that the messages before an error remain
-        except UnfinishedError as error:
+        except _UnfinishedError as error:
             unread = unread or f"the rest of {name}: {error}"
     wrong_hosts = _glued_hosts(messages)
     by_kind: dict[str, list[Message]] = {"channel": [], "rank": [], "other": []}
@@ -86,7 +98,7 @@ def _kind(message: Message) -> str:
 def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
     """Yields the messages that checks read, without repetitions."""
     keys: set[tuple[bytes, bytes]] = set()
-    for number, line in enumerate(read_lines(path, end), start=1):
+    for number, line in enumerate(_lines(path, end), start=1):
         mark = line.find(b"NCCL ")
         if mark < 0:
             continue
@@ -94,12 +106,42 @@ def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
         if key is None or key in keys:
             continue
         if len(keys) >= MAX_MESSAGES:
-            raise UnfinishedError(f"it has more than {MAX_MESSAGES} different messages")
+            raise _UnfinishedError(f"it has more than {MAX_MESSAGES} different messages")
         keys.add(key)
         if (found := _find_message(line)) is not None:
             process, level, text = found
             text_for_people = plain(text.decode(errors="replace").rstrip())
             yield Message(process=process, level=level, text=text_for_people, place=f"{name} line {number}")
+
+
+def _lines(path: Path, end: float) -> Iterator[bytes]:
+    """Yields the lines of a file or pipe until the time `end`, without line feeds.
+
+    Raises:
+        UsageError: The log cannot be read, or is compressed.
+        _UnfinishedError: The time is over.
+    """
+    rest = None
+    try:
+        descriptor = os.dup(sys.stdin.fileno()) if str(path) == "-" else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb", buffering=0) as stream:
+            while select.select([stream], [], [], max(0.0, end - time.monotonic()))[0]:
+                block = stream.read(_BLOCK_BYTES)
+                if rest is None and block.startswith(_GZIP):
+                    raise UsageError(f"--log: {path_text(path)} is compressed (gzip)", remedy="decompress it first")
+                *lines, rest = ((rest or b"") + block).split(b"\n")
+                yield from lines
+                if len(rest) > _MAX_LINE_BYTES or not block:
+                    yield rest
+                    rest = b""
+                if not block:
+                    return
+                if time.monotonic() > end:
+                    raise _UnfinishedError("the time limit is over")
+            raise _UnfinishedError("it did not arrive in time")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"--log: cannot read {path_text(path)}: {reason}", remedy="pass a readable log") from error
 
 
 def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
@@ -157,17 +199,18 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
                 known.evidence = message.evidence
         elif is_initialization and not match["split"]:  # "comm 0x55 rank 0 nranks 16 cudaDev 0 ... - Init START"
             communicator = found.setdefault(match["id"] or f"{size} ranks", Communicator(size))
-            rank = Rank(message.process, frozenset({match["gpu"] or "", match["bus"] or ""} - {""}))
-            first_with_number = communicator.ranks.setdefault(int(match["rank"]), rank)
-            if first_with_number.process != rank.process or communicator.size != size:
+            first_with_number = communicator.ranks.setdefault(int(match["rank"]), message.process)
+            if first_with_number != message.process or communicator.size != size:
                 communicator.is_ambiguous = True
+            gpu_names = filter(None, (match["gpu"], match["bus"]))
+            communicator.ends.update((f"{match['rank']}[{name}]", message.process) for name in gpu_names)
             by_handle[handle] = communicator
         else:
             # The handle no longer names the known communicator. The log does not tell the ranks after a split.
             by_handle.pop(handle, None)
     for each in found.values():
         # Two ranks with one host and GPU are on different machines of the same name.
-        gpus = {(rank.process.host, rank.gpu_names) for rank in each.ranks.values()}
-        if len(gpus) < len(each.ranks):
+        gpus = {(process.host, end.partition("[")[2]) for end, process in each.ends.items()}
+        if len(gpus) < len(each.ends):
             each.is_ambiguous = True
     return list(found.values())

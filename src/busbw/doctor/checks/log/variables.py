@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES, HarmfulValue
+from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES
 from busbw.doctor.model import Damage, Finding, check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.parts.value_patterns import matches
@@ -78,7 +78,8 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
         undecided = [(row.variable, value) for value in values if (row.variable, value) not in decided]
         if not undecided or row.variable in ignored:
             continue
-        traits = [_has_trait(log, trait) for trait in row.traits.split(", ") if trait]
+        # A trait without an entry in TRAITS counts as absent, because no message of NCCL shows it.
+        traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
         if False in traits:
             continue
         decided.update(undecided)
@@ -89,25 +90,10 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
             (log.variables[variable, value].evidence,),
             subject=row.variable,
             cost=row.effect_sentence,
-            damage=_damage(row),
+            # A log does not show the rate of the slots, so the damage "pcie" is unknown. "half" has only a sentence.
+            damage=Damage(nvls=False) if row.damage == "nvls" else None,
             fix=f"unset {row.variable}; it can also be in /etc/nccl.conf or ~/.nccl.conf",
         )
-
-
-def _has_trait(log: NcclLog, trait: str) -> bool | None:
-    """True if the job's machines have a trait. None if the log does not show it.
-
-    A trait without an entry in TRAITS counts as absent, because no message of NCCL shows it.
-    """
-    return TRAITS[trait](log) if trait in TRAITS else False
-
-
-def _damage(row: HarmfulValue) -> Damage | None:
-    """Returns the damage for the figures of the cost. None: the finding has only the sentence of the effect.
-
-    For the damage "pcie", a log does not show the rate of the slots. For "half", no figures are computed.
-    """
-    return Damage(nvls=False) if row.damage == "nvls" else None
 
 
 def _ignored_variables(log: NcclLog) -> set[str]:
