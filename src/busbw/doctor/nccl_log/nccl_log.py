@@ -180,11 +180,7 @@ class NcclLog:
         return {(match[1], match[2]): message for message, match in reversed(list(self.find(_VARIABLE)))}
 
     def setting(self, values: Mapping[str, tuple[str, ...]]) -> Evidence | None:
-        """Returns evidence that NCCL read one of these values. None if NCCL read none of them.
-
-        Args:
-            values: Values by the name of their variable.
-        """
+        """Returns evidence that NCCL read one of these values, by variable. None if NCCL read none of them."""
         for (name, value), message in self.variables.items():
             if value in values.get(name, ()):
                 return message.evidence

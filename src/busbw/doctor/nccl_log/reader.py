@@ -5,7 +5,6 @@ import re
 import select
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,9 +19,6 @@ READ_LIMIT_S = 3.0
 """Time limit of the reading. The checks need the rest of the 5 s of `busbw doctor`."""
 MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer messages that checks read."""
-
-_GLUED_RATIO = 10
-"""The name "17node1" is taken for a text "17" and the host node1 if node1 has over this many times as many messages."""
 
 _BLOCK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 16
@@ -64,11 +60,9 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
                 messages.append(message)  # so that the messages before an error remain
         except _UnfinishedError as error:
             unread = unread or f"the rest of {name}: {error}"
-    wrong_hosts = _glued_hosts(messages)
     by_kind: dict[str, list[Message]] = {"channel": [], "rank": [], "other": []}
     for message in messages:
-        if message.host not in wrong_hosts:
-            by_kind[_kind(message)].append(message)
+        by_kind[_kind(message)].append(message)
     return NcclLog(
         messages=by_kind["other"],
         communicators=_communicators(by_kind["rank"]),
@@ -76,17 +70,6 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
         unread=unread,
         system=system,
     )
-
-
-def _glued_hosts(messages: Sequence[Message]) -> set[str]:
-    """Returns the names that consist of text and a host: "17node1" if a line begins with a part of another line."""
-    counts = Counter(message.host for message in messages)
-    return {host for host in counts if _ends_with_frequent_host(host, counts)}
-
-
-def _ends_with_frequent_host(name: str, counts: Counter[str]) -> bool:
-    endings = (name[index:] for index in range(1, len(name)))
-    return any(counts[ending] > _GLUED_RATIO * counts[name] for ending in endings)
 
 
 def _kind(message: Message) -> str:
