@@ -59,7 +59,7 @@ def with_kernel_log(machine: TestMachine, *lines: str) -> TestMachine:
         (
             "nvlink-inactive",
             "broken",
-            {"nvlinks": {"inactive": list(range(18)), "to_switch": False, "speeds_mbps": []}},
+            {"nvlinks": {"inactive": list(range(18)), "speeds_mbps": []}},
         ),
         ("nvlink-speed", "slow", {"nvlinks": {"speeds_mbps": [13281, 26562]}}),
         ("nvlink-bw-mode", "slow", {"nvlink_best_mode": False}),
@@ -145,7 +145,7 @@ def test_mig_on_all_gpus_is_a_choice_of_the_site() -> None:
 def test_links_between_pcie_cards_are_no_fault() -> None:
     """NVLink bridges join two of four cards."""
     bridged = {"count": 12, "speeds_mbps": [25000]}
-    machine = with_gpus(load(DGX).without("proc/driver/nvidia-nvswitch"), nvlinks={"to_switch": False}, fabric=None)
+    machine = with_gpus(load(DGX).without("proc/driver/nvidia-nvswitch"), fabric=None)
     machine = with_gpus(machine, 0, 1, nvlinks=bridged)
     machine = with_gpus(machine, 2, 3, nvlinks={"count": 12, "inactive": list(range(12)), "speeds_mbps": []})
     assert "nvlink-inactive" in machine.examine("nvlink-inactive").not_applicable
