@@ -100,7 +100,7 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-    monkeypatch.setattr(commands, "COMMAND_LIMIT_S", SHORT_S)
+    monkeypatch.setattr(commands, "LIMIT_S", SHORT_S)
     return folder
 
 
@@ -226,10 +226,10 @@ def test_a_check_that_fails_is_undecided(root: Path, capfd: pytest.CaptureFixtur
 
 PROGRAM = """
 import ctypes, sys, time
-from busbw.doctor.facts.process import READERS, Limits
+from busbw.doctor.facts import process
 from busbw.doctor.sources import commands
 libc = ctypes.CDLL(None)
-READERS[Limits] = lambda: libc.sleep(1000) or Limits()   # a driver's library that hangs
+process.read_limits = lambda: libc.sleep(1000) or process.Limits()   # a driver's library that hangs
 from busbw.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
