@@ -60,11 +60,11 @@ def examine(
     """Returns the result of checks.
 
     Args:
-        checks: Checks to run.
+        checks: Checks to run, within one time limit.
         subject: Object that the checks examine.
         system: System of the nodes, for the costs. None if unknown.
         nodes: Number of nodes of the job, for the costs.
-        limit_s: Time limit of all checks together.
+        limit_s: Time limit in seconds.
     """
     end = time.monotonic() + limit_s
     outcomes = [_Outcome(check, limit_s) for check in checks]

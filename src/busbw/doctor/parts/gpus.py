@@ -19,11 +19,7 @@ Rule = Callable[[Machine, Sequence[Gpu]], Iterator[Finding]]
 
 
 def pci_gpus(machine: Machine) -> tuple[pci.PciDevice, ...]:
-    """Returns all NVIDIA GPUs on the bus. In a container, the bus shows the GPUs of the host.
-
-    Raises:
-        Unreadable: The devices cannot be read.
-    """
+    """Returns all NVIDIA GPUs on the bus. In a container, the bus shows the GPUs of the host."""
     return tuple(gpu for gpu in pci.gpus(machine, of_host=True) if gpu.vendor == pci.NVIDIA)
 
 

@@ -132,9 +132,7 @@ def compute_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
     The ports of one model, at the same place of each card, are a group. The group with the highest total rate has the
     compute ports. `_without_other_purpose` removes ports from this group.
 
-    Args:
-        machine: Machine with the NICs.
-        kinds: Kinds of ports to return. If none is given: all kinds.
+    Without `kinds`, returns ports of all kinds.
 
     Raises:
         NotApplicable: There is no such port.
@@ -185,17 +183,11 @@ def is_permitted(setting: str, name: str, port: str | None = None) -> bool:
     The value lists prefixes of names, or whole names if the list begins with "=". A "^" at the beginning excludes the
     listed names. An entry can end with a colon and a port: "^=mlx5_0:1,mlx5_2" excludes a port and a whole device.
     """
-    is_excluding = setting.startswith("^")
     is_exact = setting.removeprefix("^").startswith("=")
-    entries = [entry for entry in setting.lstrip("^=").split(",") if entry]
-    if not entries:
-        return True
-    is_listed = any(_entry_matches(entry, name, port, is_exact=is_exact) for entry in entries)
-    return is_listed != is_excluding
-
-
-def _entry_matches(entry: str, name: str, port: str | None, *, is_exact: bool) -> bool:
-    listed_name, _, listed_port = entry.partition(":")
-    is_same_name = name == listed_name if is_exact else name.startswith(listed_name)
-    is_same_port = port is None or listed_port in {"", port}
-    return is_same_name and is_same_port
+    entries = [entry.partition(":") for entry in setting.lstrip("^=").split(",") if entry]
+    is_listed = any(
+        (name == listed_name if is_exact else name.startswith(listed_name))
+        and (port is None or listed_port in {"", port})
+        for listed_name, _, listed_port in entries
+    )
+    return not entries or is_listed != setting.startswith("^")

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from busbw.doctor.model import Damage, Finding, Machine, Unreadable, check
-from busbw.doctor.parts.job import node_count
+from busbw.doctor.parts.job import has_just_booted, node_count
 from busbw.doctor.parts.nics import NETWORK, compute_ports
 from busbw.doctor.parts.pci import gpus
-from busbw.doctor.parts.platform import has_just_booted
 
 _MIN_CLUSTER_NICS = 4
 """Minimum number of compute NICs of a node that needs links. With fewer, it may be a workstation without cables."""
