@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import Generic
 
-from busbw.doctor.cost import estimate_cost
+from busbw.doctor.cost import Job, estimate_cost
 from busbw.doctor.model import Check, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.check import Subject
 from busbw.doctor.result import Missing, Result, make_reported_finding, sort_key
-from busbw.system import System
 from busbw.units import plain
 
 LIMIT_S = 4.0
@@ -52,9 +51,8 @@ class _Outcome(Generic[Subject]):
 def examine(
     checks: Sequence[Check[Subject]],
     subject: Subject,
+    job: Job,
     *,
-    system: System | None,
-    nodes: int = 1,
     limit_s: float = LIMIT_S,
 ) -> Result:
     """Returns the result of checks.
@@ -62,8 +60,7 @@ def examine(
     Args:
         checks: Checks to run, within one time limit.
         subject: Object that the checks examine.
-        system: System of the nodes, for the costs. None if unknown.
-        nodes: Number of nodes of the job, for the costs.
+        job: Job for the costs, which is read after the checks.
         limit_s: Time limit in seconds.
     """
     end = time.monotonic() + limit_s
@@ -75,7 +72,7 @@ def examine(
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     findings = [
-        make_reported_finding(outcome.check, finding, estimate_cost(finding.damage, system, nodes))
+        make_reported_finding(outcome.check, finding, estimate_cost(finding.damage, job))
         for outcome in outcomes
         for finding in tuple(outcome.findings)  # a copy, because the thread of the check may still add findings
     ]

@@ -21,7 +21,7 @@ The index after the channel is 0; old versions print no index. A connection for 
 and does not match.
 """
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
-_VERSION = re.compile(r"NCCL version 2\.(\d{1,3})")
+_ADAPTER = re.compile(r"NET/IB[^/]*/(\d+)")
 _NETWORK = re.compile(r"Using network (\S.*)$")
 
 
@@ -37,7 +37,7 @@ class Message(NamedTuple):
 
     process: Process
     level: str
-    """INFO or WARN. VERSION for the line with NCCL's version, which every level prints."""
+    """INFO or WARN."""
     text: str
     """Text without header. For warnings with the place in NCCL's source: "transport/nvls.cc:379 Failed to bind"."""
     place: str
@@ -97,6 +97,12 @@ class Connection(NamedTuple):
     """Transport: P2P/CUMEM/read, SHM/direct/direct, NET/IB/3/GDRDMA."""
     evidence: Evidence
 
+    @property
+    def adapter(self) -> str | None:
+        """Number of the InfiniBand or RoCE adapter, such as 3. None for another transport."""
+        match = _ADAPTER.match(self.via)
+        return match[1] if match else None
+
 
 @dataclass
 class NcclLog:
@@ -142,11 +148,6 @@ class NcclLog:
         return next(self.find(pattern), None) is not None
 
     @cached_property
-    def minor_version(self) -> int | None:
-        """Minor version of NCCL 2. None if unknown."""
-        return next((int(match[1]) for _, match in self.find(_VERSION)), None)
-
-    @cached_property
     def max_host_count(self) -> int:
         """Maximum number of known hosts of a communicator. 1 if the log has no communicator."""
         return max((len(each.hosts) for each in self.communicators), default=1)
@@ -167,11 +168,8 @@ class NcclLog:
         """
         if self.system is None:
             return None
-        if self.system.nvls is None:
-            return False
-        if self.max_ranks_per_host is None:
-            return True
-        return self.max_ranks_per_host >= self.system.nvls.from_ranks.value
+        nvls, ranks = self.system.nvls, self.max_ranks_per_host
+        return nvls is not None and (ranks is None or ranks >= nvls.from_ranks.value)
 
     @cached_property
     def variables(self) -> dict[tuple[str, str], Message]:

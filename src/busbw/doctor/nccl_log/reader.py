@@ -27,9 +27,8 @@ _GZIP = b"\x1f\x8b"
 """First bytes of a file that gzip compressed."""
 _HEADER = re.compile(HEADER)
 _INFO = b"NCCL INFO "
-_VERSION = re.compile(rb"NCCL version \d")
 _RELEVANT = re.compile(
-    rb"(?:\[Rank \d+\] )?(?:\w+ )?comm 0x|NCCL version|NET/|Using |NCCL_\w+ set|NVLS multicast"
+    rb"(?:\[Rank \d+\] )?(?:\w+ )?comm 0x|NET/|Using |NCCL_\w+ set|NVLS multicast"
     rb"|MNNVL |\d+ coll channels|Rank \d+ has|Could not|Failed to|=== System|Pattern "
 )
 """Messages of level INFO that checks read, by their beginning."""
@@ -104,21 +103,23 @@ def _lines(path: Path, end: float) -> Iterator[bytes]:
         UsageError: The log cannot be read, or is compressed.
         _UnfinishedError: The time is over.
     """
-    rest = None
+    rest, is_beginning = b"", True
     try:
         descriptor = os.dup(sys.stdin.fileno()) if str(path) == "-" else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb", buffering=0) as stream:
-            while select.select([stream], [], [], max(0.0, end - time.monotonic()))[0]:
-                block = stream.read(_BLOCK_BYTES)
-                if rest is None and block.startswith(_GZIP):
+        with os.fdopen(descriptor, "rb"):
+            while select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
+                block = os.read(descriptor, _BLOCK_BYTES)
+                if is_beginning and block.startswith(_GZIP):
                     raise UsageError(f"--log: {path_text(path)} is compressed (gzip)", remedy="decompress it first")
-                *lines, rest = ((rest or b"") + block).split(b"\n")
+                is_beginning = False
+                if not block:
+                    yield rest
+                    return
+                *lines, rest = (rest + block).split(b"\n")
                 yield from lines
-                if len(rest) > _MAX_LINE_BYTES or not block:
+                if len(rest) > _MAX_LINE_BYTES:
                     yield rest
                     rest = b""
-                if not block:
-                    return
                 if time.monotonic() > end:
                     raise _UnfinishedError("the time limit is over")
             raise _UnfinishedError("it did not arrive in time")
@@ -155,8 +156,7 @@ def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:
     """
     header = _HEADER.search(line)
     if header is None:
-        version = _VERSION.search(line)
-        return (Process("", ""), "VERSION", line[version.start() :]) if version else None
+        return None
     text = line[header.end() :]
     if b"NCCL " in text and _HEADER.search(text):
         return None

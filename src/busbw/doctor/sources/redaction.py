@@ -59,12 +59,9 @@ _IPV6 = r"(?<![\w:.])(?:[0-9a-fA-F]{0,4}:){2,7}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-
 _IPV4 = r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]|-\w)"
 _EXPLODED_LENGTH = 39
 """Length of an IPv6 address with all digits."""
-_GUID_PREFIX, _HARDWARE_PREFIX = 0x020000FFFE000000, 0x020000000000
-"""First addresses of the pseudonyms for GUIDs and Ethernet addresses. They are locally administered."""
-_NETWORK, _LINK_LOCAL = 0x0A000000, 0xA9FE0000
-"""First pseudonyms for IPv4 addresses: in 10.0.0.0/8, or for link-local ones in 169.254.0.0/16."""
-_NETWORK_6 = 0xFD000000 << 32
-"""First upper 64 bits of the pseudonyms for IPv6 addresses that are not link-local."""
+# First pseudonyms for addresses: in 10.0.0.0/8 and fd00::/64, or link-local.
+_NETWORK, _LINK_LOCAL = IPv4Address("10.0.0.0"), IPv4Address("169.254.0.0")
+_NETWORK_6, _LINK_LOCAL_6 = IPv6Address("fd00::"), IPv6Address("fe80::")
 _VERSION_WORDS = ("version", "firmware", "driver", "fw", "pkg", "release")
 """Words before a version that looks like an IPv4 address."""
 _CONTEXT_LENGTH = 24
@@ -154,36 +151,23 @@ class _Pseudonyms:
         """Returns another address, which is link-local if this one is. Netmasks and addresses of fixed meaning stay."""
         if address.packed[0] in (0, 127, 255) or address.is_multicast:
             return address
-        first = _LINK_LOCAL if address.is_link_local else _NETWORK
-        return IPv4Address(first + self.number("IPv4 address", address))
+        return (_LINK_LOCAL if address.is_link_local else _NETWORK) + self.number("IPv4 address", address)
 
     def ipv6(self, address: IPv6Address) -> IPv6Address:
-        """Returns an address of the same class. Its lower 64 bits are a pseudonym, like those of a GUID."""
+        """Returns another address of the same class."""
         if address.ipv4_mapped is not None:
             return IPv6Address((0xFFFF << 32) | int(self.ipv4(address.ipv4_mapped)))
         if int(address) >> 32 == 0 or address.is_multicast:  # such as ::1, and ::0604 as a class of PCI devices
             return address
-        network, interface = divmod(int(address), 1 << 64)
-        if not address.is_link_local:
-            network = _NETWORK_6 + self.number("IPv6 network", network)
-        return IPv6Address((network << 64) | self.guid(interface))
-
-    def guid(self, value: int) -> int:
-        """Returns the pseudonym of a GUID of 64 bits."""
-        if value in (0, (1 << 64) - 1):  # no GUID, and all ones
-            return value
-        return _GUID_PREFIX + self.number("GUID", value)
+        return (_LINK_LOCAL_6 if address.is_link_local else _NETWORK_6) + self.number("IPv6 address", address)
 
     def hardware(self, value: bytes) -> bytes:
         """Returns the pseudonym of an address of Ethernet (6 bytes), a GUID (8), or IP over InfiniBand (20)."""
-        if len(value) == 8:
-            return self.guid(int.from_bytes(value, "big")).to_bytes(8, "big")
-        if len(value) == 20:  # number of a queue pair, and a GID
-            return value[:4] + self.ipv6(IPv6Address(value[4:])).packed
-        is_group = value[0] & 1 == 1
-        if is_group or not any(value):
+        is_group = len(value) == 6 and value[0] & 1 == 1
+        if is_group or set(value) in ({0}, {0xFF}):
             return value
-        return (_HARDWARE_PREFIX + self.number("MAC", value)).to_bytes(6, "big")
+        locally_administered = b"\x02"
+        return locally_administered + self.number("hardware address", value).to_bytes(len(value) - 1, "big")
 
 
 class _Redaction:
@@ -206,7 +190,7 @@ class _Redaction:
             _UUID: lambda match: f"00000000-0000-4000-8000-{self._pseudonyms.number('UUID', match[0].lower()):012x}",
             _DIGEST: lambda match: f"{self._pseudonyms.number('digest', match[0]):064x}",
             _HARDWARE: self._hardware,
-            _GUID: self._guid,
+            _GUID: self._hardware,
             _IPV6: self._ipv6,
             _IPV4: self._ipv4,
         }
@@ -259,12 +243,9 @@ class _Redaction:
         return match[0].removesuffix(name) + self._pseudonyms.name(kind, name)
 
     def _hardware(self, match: re.Match[str]) -> str:
-        value = self._pseudonyms.hardware(bytes.fromhex(match[0].replace(":", "")))
-        return value.hex(":") if ":" in match[0] else value.hex()
-
-    def _guid(self, match: re.Match[str]) -> str:
-        digits = f"{self._pseudonyms.guid(int(match[0].replace(':', ''), 16)):016x}"
-        return ":".join(re.findall("....", digits)) if ":" in match[0] else digits
+        digits = self._pseudonyms.hardware(bytes.fromhex(match[0].replace(":", ""))).hex()
+        group_length = match[0].find(":")  # 2 digits, or 4 of a GUID
+        return ":".join(re.findall("." * group_length, digits)) if group_length > 0 else digits
 
     def _ipv6(self, match: re.Match[str]) -> str:
         if all(len(part) <= 2 for part in match[0].split(":")):

@@ -9,6 +9,7 @@ from doctor_machines import TestMachine, expanded
 
 from busbw.doctor.catalog import checks_of
 from busbw.doctor.checks.nodes.differences import CHECKS, NodeValues, read_values
+from busbw.doctor.cost import Job
 from busbw.doctor.examination import examine
 from busbw.doctor.result import Result
 
@@ -133,7 +134,7 @@ def compare(machines: Sequence[TestMachine]) -> Result:
     for index, machine in enumerate(machines, 1):
         nodes.append(NodeValues(node=f"n{index}"))
         read_values(machine.machine, nodes[-1])
-    return examine(checks_of("nodes"), nodes, system=None, limit_s=60)
+    return examine(checks_of("nodes"), nodes, Job(), limit_s=60)
 
 
 def test_equal_nodes_have_no_finding() -> None:

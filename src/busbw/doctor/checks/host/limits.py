@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from busbw.doctor.facts.process import Environment, Filesystems, Limits
 from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, absolute_path, check, require
@@ -123,8 +124,12 @@ def _group_limit(machine: Machine, path: str) -> float | None:
 def _used_gpu_count(machine: Machine) -> int:
     """Returns the number of GPUs in CUDA_VISIBLE_DEVICES, otherwise of all GPUs. 0 on a machine without GPUs."""
     selected = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES")
-    count = len(gpus(machine))
-    return len(selected.split(",")) if selected and count else count
+    if not selected:
+        return len(gpus(machine))
+    with suppress(Unreadable):  # the variable is enough if the PCI devices are unknown
+        if not gpus(machine):
+            return 0
+    return len(selected.split(","))
 
 
 def _group_findings(

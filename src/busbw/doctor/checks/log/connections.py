@@ -11,14 +11,9 @@ _PEERS_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
 _GPUDIRECT_OFF = {"NCCL_NET_GDR_LEVEL": ("LOC", "0"), "NCCL_DMABUF_ENABLE": ("0",)}
 """Variables with the values that turn GPUDirect RDMA off."""
 _DISABLED = re.compile(r"NET/IB\w* : GPU Direct RDMA Disabled for HCA (?P<index>\d+) '(?P<name>[^']+)'")
-_ADAPTER = re.compile(r"NET/IB[^/]*/(?P<adapter>\d+)")
-"""Number of the adapter in a transport, such as 3 in "NET/IB/3/GDRDMA"."""
-_FIRST_MINOR_WITH_NEW_PEERMEM = 23
-"""First minor version of NCCL 2 that finds the module nvidia_peermem of DGX OS 7 (NVIDIA/nccl#1676)."""
 _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
 _DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+) cliqueId (?P<clique>\w+)")
 """NVLink domain of a GPU: "MNNVL busId 0x1b000 fabric UUID 5c.1f cliqueId 0x7ffe"."""
-_UPDATE_FIX = "update NCCL to 2.23 or newer, which finds nvidia_peermem, or use DMA-BUF; modprobe nvidia_peermem"
 
 
 def _group_by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
@@ -59,8 +54,7 @@ def _disabled_adapters(
     """Returns the messages that GPUDirect RDMA is off for an adapter that may carry data, by host and adapter name."""
     disabled: dict[str, dict[str, Message]] = {}
     for message, match in log.find(_DISABLED):
-        matches = [_ADAPTER.match(each.via) for each in rdma_connections.get(message.host, ())]
-        used_adapters = {adapter["adapter"] for adapter in matches if adapter}
+        used_adapters = {each.adapter for each in rdma_connections.get(message.host, ())}
         # Without connections of the host, the log does not show the used adapters. Then any adapter may carry data.
         may_carry_data = not used_adapters or match["index"] in used_adapters
         if message.host and may_carry_data:
@@ -73,22 +67,21 @@ def _disabled_adapters(
     rule="GPUDirect RDMA is on: the adapters of the job write received data into GPU memory.",
     source="NVIDIA/nccl#1676",
     cost="Data is copied through host memory: 180 GB/s between two nodes fell to 10 GB/s.",
-    fix="modprobe nvidia_peermem, or the open driver with kernel 5.12 or newer (DMA-BUF); unset NCCL_NET_GDR_LEVEL "
-    "and NCCL_DMABUF_ENABLE; nvidia-smi topo -m shows the distance of GPU and adapter",
+    fix="modprobe nvidia_peermem, which NCCL 2.23 and newer find on DGX OS 7, or the open driver with kernel 5.12 or "
+    "newer (DMA-BUF); unset NCCL_NET_GDR_LEVEL and NCCL_DMABUF_ENABLE; see the distance of GPU and adapter with "
+    "nvidia-smi topo -m",
 )
 def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
-    connections = _group_by_host(each for each in log.connections if _ADAPTER.match(each.via))
+    connections = _group_by_host(each for each in log.connections if each.adapter)
     disabled = _disabled_adapters(log, connections)
     require(connections or disabled, "the log has no InfiniBand or RoCE connection of known hosts")
-    is_old_version = log.minor_version is not None and log.minor_version < _FIRST_MINOR_WITH_NEW_PEERMEM
     for host, adapters in disabled.items():
         yield Finding(
             "slow",
             f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}",
             (next(iter(adapters.values())).evidence,),
             subject=host,
-            fix=_UPDATE_FIX if is_old_version else None,
         )
     setting = log.setting(_GPUDIRECT_OFF)
     for host, on_host in connections.items():

@@ -69,11 +69,11 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
 
 def _is_reachable(machine: Machine, port: Port) -> bool:
     """True if routers can reach the port: it has a GID of RoCE v2 that is not link-local."""
-    for index in machine.names(f"{port.folder}/gids"):
-        is_link_local = machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
-        if not is_link_local and _gid_type(machine, port, index) == "RoCE v2":
-            return True
-    return False
+    return any(
+        not machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
+        and _gid_type(machine, port, index) == "RoCE v2"
+        for index in machine.names(f"{port.folder}/gids")
+    )
 
 
 def _gid_type(machine: Machine, port: Port, index: str) -> str | None:
