@@ -117,11 +117,9 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
         is_registered = all(_registration_state(gpu) == _COMPLETED for gpu in gpus)
     if not is_registered and values["ActiveState"] == "inactive" and has_just_booted(machine):
         raise Unreadable("the final state of the fabric manager; the node has just booted")
-    yield Finding(
-        "risk" if is_registered else "broken",
-        f"the fabric manager is {values['ActiveState']}",
-        (Evidence(" ".join(_SERVICE), values["ActiveState"]),),
-    )
+    problem = f"the fabric manager is {values['ActiveState']}"
+    evidence = (Evidence(" ".join(_SERVICE), values["ActiveState"]),)
+    yield Finding("risk" if is_registered else "broken", problem, evidence)
 
 
 @check(

@@ -77,12 +77,8 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
     disabled = _disabled_adapters(log, connections)
     require(connections or disabled, "the log has no InfiniBand or RoCE connection of known hosts")
     for host, adapters in disabled.items():
-        yield Finding(
-            "slow",
-            f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}",
-            (next(iter(adapters.values())).evidence,),
-            subject=host,
-        )
+        problem = f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}"
+        yield Finding("slow", problem, (next(iter(adapters.values())).evidence,), subject=host)
     setting = log.setting(_GPUDIRECT_OFF)
     for host, on_host in connections.items():
         received = [each for each in on_host if each.is_receive]
@@ -91,12 +87,9 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
             # Other connections with GPUDirect RDMA show that the host supports it, and a setting that it is turned off.
             # Without both, the host may not support it.
             is_avoidable = setting is not None or len(staged) < len(received)
-            yield Finding(
-                "slow" if is_avoidable else "risk",
-                f"{len(staged)} of {len(received)} connections to {host} copy data through host memory",
-                (staged[0].evidence, *((setting,) if setting else ())),
-                subject=host,
-            )
+            problem = f"{len(staged)} of {len(received)} connections to {host} copy data through host memory"
+            evidence = (staged[0].evidence, *((setting,) if setting else ()))
+            yield Finding("slow" if is_avoidable else "risk", problem, evidence, subject=host)
 
 
 @check(

@@ -55,12 +55,8 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     if other_networks:
         problem += f"; others use {', '.join(sorted(other_networks))}"
         severity = "broken"
-    yield Finding(
-        severity,
-        problem,
-        tuple(each.evidence for each in (reason, message) if each is not None),
-        subject=host if len(on_sockets) == 1 else None,
-    )
+    evidence = tuple(each.evidence for each in (reason, message) if each is not None)
+    yield Finding(severity, problem, evidence, subject=host if len(on_sockets) == 1 else None)
 
 
 @check(

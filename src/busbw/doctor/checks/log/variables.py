@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES
 from busbw.doctor.model import Damage, Finding, check
@@ -22,18 +23,11 @@ _PXN_VARIABLES = {"NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL"}
 _MIN_PXN_NODES = 3
 
 
-def _make_trait(pattern: str) -> Callable[[NcclLog], bool | None]:
-    """Returns a predicate: True if a log of several nodes has a message with this pattern.
-
-    The predicate returns None if a log of several nodes does not name the network.
-    """
-
-    def has_message(log: NcclLog) -> bool | None:
-        if log.max_host_count <= 1:
-            return False
-        return log.contains(re.compile(pattern)) if log.networks else None
-
-    return has_message
+def _shows(pattern: str, log: NcclLog) -> bool | None:
+    """True if a log of several nodes has a message with this pattern. None if such a log does not name the network."""
+    if log.max_host_count <= 1:
+        return False
+    return log.contains(re.compile(pattern)) if log.networks else None
 
 
 def _has_several_pcie_gpus(log: NcclLog) -> bool | None:
@@ -47,11 +41,11 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "NVLink": lambda log: log.has_nvlink,
     "several PCIe GPUs": _has_several_pcie_gpus,
     "NVLS": lambda log: log.system_offers_nvls,
-    "MNNVL": _make_trait(r"fabric UUID [0.]*[1-9a-f]"),
-    "RDMA": _make_trait("NET/IB : Using|NET/OFI"),
-    "InfiniBand or RoCE": _make_trait("NET/IB : Using"),
-    "InfiniBand": _make_trait(r"NET/IB : Using.*\d/IB"),
-    "EFA": _make_trait("NET/OFI Selected [Pp]rovider is efa"),
+    "MNNVL": partial(_shows, r"fabric UUID [0.]*[1-9a-f]"),
+    "RDMA": partial(_shows, "NET/IB : Using|NET/OFI"),
+    "InfiniBand or RoCE": partial(_shows, "NET/IB : Using"),
+    "InfiniBand": partial(_shows, r"NET/IB : Using.*\d/IB"),
+    "EFA": partial(_shows, "NET/OFI Selected [Pp]rovider is efa"),
     "other than Google Cloud": lambda log: (
         not any(name.startswith(("FasTrak", "GPUDirectTCPX", "gIB")) for name, _ in log.networks.values())
     ),

@@ -49,12 +49,9 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
     is_majority_reachable = majority_value(reachable.values()) is True
     for port in ports:
         if not reachable[port.label]:
-            yield Finding(
-                severity="broken" if is_majority_reachable else "risk",
-                subject=port.label,
-                problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
-                evidence=(Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),),
-            )
+            problem = f"{port.label} has no GID of RoCE v2 with an address beyond its link"
+            evidence = (Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),)
+            yield Finding("broken" if is_majority_reachable else "risk", problem, evidence, subject=port.label)
         elif index is not None:
             gid_type = _gid_type(machine, port, index)
             if gid_type != "RoCE v2":

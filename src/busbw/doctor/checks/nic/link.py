@@ -59,12 +59,9 @@ def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
         subnet_manager = int(machine.word(f"{port.folder}/sm_lid"), base=0)  # an address such as 0x1; 0x0: none
         is_active_without_manager = port.is_active and subnet_manager == 0
         if port.lacks_subnet_manager or is_active_without_manager:
-            yield Finding(
-                "broken",
-                f"{port.label} has a link, but no subnet manager configures it ({port.state})",
-                (machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid")),
-                subject=port.label,
-            )
+            problem = f"{port.label} has a link, but no subnet manager configures it ({port.state})"
+            evidence = (machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid"))
+            yield Finding("broken", problem, evidence, subject=port.label)
 
 
 @check(

@@ -69,12 +69,9 @@ def efa_present(machine: Machine) -> Iterator[Finding]:
     require(expected, "no instance of AWS with several EFA devices")
     count = sum(device.is_efa for device in rdma_devices(machine))
     if count < expected:
-        yield Finding(
-            "slow",
-            f"{count} EFA devices work; {instance} has {expected}",
-            (machine.evidence(_PRODUCT), Evidence(f"/{INFINIBAND}", f"{count} EFA devices")),
-            damage=Damage(nic_share=count / expected) if count else None,
-        )
+        problem = f"{count} EFA devices work; {instance} has {expected}"
+        evidence = (machine.evidence(_PRODUCT), Evidence(f"/{INFINIBAND}", f"{count} EFA devices"))
+        yield Finding("slow", problem, evidence, damage=Damage(nic_share=count / expected) if count else None)
 
 
 def _efa_count(instance: str) -> int:
