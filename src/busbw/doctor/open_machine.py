@@ -15,10 +15,9 @@ from busbw.termination_signals import cleaned_up_by
 
 @contextmanager
 def open_machine(root: Path | None) -> Iterator[Recording]:
-    """Yields a machine's tree for checks, which keeps what they read. At the end, or on a signal, kills its commands.
+    """Yields the tree of a capture, or of this machine if `root` is None, which keeps what checks read.
 
-    Args:
-        root: Capture, or None for this machine.
+    At the end, or on a signal, kills the commands of this machine.
 
     Raises:
         UsageError: The capture cannot be read.

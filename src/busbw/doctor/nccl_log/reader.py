@@ -39,12 +39,7 @@ class _UnfinishedError(Exception):
 
 
 def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, system: System | None = None) -> NcclLog:
-    """Reads one or several files of one job. A path "-" is standard input.
-
-    Args:
-        paths: Files of the log.
-        limit_s: Time limit.
-        system: System of the nodes, if the user named it.
+    """Reads one or several files of one job. A path "-" is standard input. `system`: that of the nodes, if named.
 
     Raises:
         UsageError: A file cannot be opened.

@@ -30,12 +30,7 @@ def require_gpus(machine: Machine) -> None:
 
 
 def read_nvml(machine: Machine) -> Gpus:
-    """Returns the values of NVML.
-
-    Raises:
-        NotApplicable: The machine has no NVIDIA GPU.
-        Unreadable: NVML is not available.
-    """
+    """Returns the values of NVML. Raises NotApplicable if the machine has no NVIDIA GPU."""
     require_gpus(machine)
     return machine.fact(Gpus)
 

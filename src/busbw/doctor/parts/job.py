@@ -27,11 +27,7 @@ _AMD_GPU_NODE = "kfd"
 
 
 def variables_of_slurm_job(machine: Machine) -> dict[str, str]:
-    """Returns the environment variables of a process in a job of Slurm.
-
-    Raises:
-        NotApplicable: This process is in no job of Slurm.
-    """
+    """Returns the environment variables of a process in a job of Slurm. Raises NotApplicable if it is in none."""
     require(is_in_slurm_job(machine), "this process is in no job of Slurm")
     return machine.fact(Environment).variables
 

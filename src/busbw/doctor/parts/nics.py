@@ -1,17 +1,15 @@
 """NICs with RDMA, and compute NICs: the NICs over which a job communicates between nodes."""
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from contextlib import suppress
-from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from busbw.doctor.model import Absent, Machine, Unreadable, absolute_path, require
+from busbw.doctor.model import Machine, Unreadable, absolute_path, require
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.pci import INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices, without_virtual_functions
-from busbw.topology.sources.pci_paths import chain_of
+from busbw.doctor.parts.pci import INFINIBAND, PciDevice, gpus, pci_chain, rdma_devices, without_virtual_functions
 
 _OTHER_PROTOCOLS = ("4:", "5:", "6:")
 """Beginnings of `node_type`, such as "4: RNIC", for the protocols iWARP and usNIC."""
@@ -115,14 +113,23 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
     )
 
 
+def rdma_gbit(machine: Machine, name: str) -> float:
+    """Returns the rate of an RDMA device's first port in Gbit/s. 0 if unknown."""
+    return rate_gbit(machine.text_or_none(f"{INFINIBAND}/{name}/ports/1/rate") or "") or 0.0
+
+
+def rate_gbit(text: str) -> float | None:
+    """Returns the Gbit/s in the file `rate` of an RDMA port, such as "400 Gb/sec (4X NDR)". None for another form."""
+    rate = re.match(r"\d{1,6}(?:\.\d+)?(?= Gb/sec)", text)
+    return float(rate[0]) if rate else None
+
+
 def _interfaces(machine: Machine) -> dict[str, tuple[str, ...]]:
     """Returns the network interfaces of each PCI device."""
     found: dict[str, tuple[str, ...]] = {}
     for name in machine.names_or_empty(NETWORK):
-        with suppress(Absent):
-            if chain := chain_of(Path(machine.target(f"{NETWORK}/{name}/device"))):
-                bus_id = chain[-1]
-                found[bus_id] = (*found.get(bus_id, ()), name)
+        if chain := pci_chain(machine, f"{NETWORK}/{name}/device"):
+            found[chain[-1]] = (*found.get(chain[-1], ()), name)
     return found
 
 

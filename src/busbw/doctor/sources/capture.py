@@ -152,13 +152,7 @@ def read_capture(path: Path) -> Capture:
 
 
 def _read_archive(path: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Returns the files of an archive, and for each file that is too long a reason, by key.
-
-    Raises:
-        ValueError: The archive is too large.
-        OSError: The archive cannot be read.
-        TarError: The file is no archive.
-    """
+    """Returns the files of an archive, and for each file that is too long a reason, by key."""
     content = read_user_file(path, max_bytes=_MAX_ARCHIVE_BYTES)
     if content.startswith(_GZIP):
         # Headers of an archive can be of any length, so the limit also applies to them.

@@ -5,7 +5,8 @@ from typing import Literal
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.job import is_virtual
-from busbw.doctor.parts.pci import DEVICES, PciDevice, PciLink, gpus, links_above, rdma_devices, rdma_gbit
+from busbw.doctor.parts.nics import rdma_gbit
+from busbw.doctor.parts.pci import DEVICES, PciDevice, PciLink, gpus, links_above, rdma_devices
 
 _PAYLOAD_SHARE = 0.85
 """Share of a link's rate that GPUDirect reaches: 400 Gbit/s NICs move 26 to 28 GB/s through 31.5 GB/s (Gen5 x8)."""
@@ -48,8 +49,8 @@ def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> It
 
 def _damage(machine: Machine, link: PciLink, device: PciDevice, nics: Sequence[PciDevice]) -> Damage | None:
     """Returns the damage of a slow link to the rate of the device's NIC, or of the fastest NIC for a GPU."""
-    fastest_gbit = max((rdma_gbit(machine, nic.label) for nic in nics), default=0.0)
-    nic_gbit = rdma_gbit(machine, device.label) or fastest_gbit
+    rates_gbit = [rdma_gbit(machine, nic.label) for nic in (device, *nics)]
+    nic_gbit = rates_gbit[0] or max(rates_gbit)  # a GPU has no rate
     link_gbit = 8 * _PAYLOAD_SHARE * link.gbps  # 8: `gbps` is in GB/s
     return Damage(nic_share=min(1.0, link_gbit / nic_gbit)) if nic_gbit else None
 
