@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from busbw.doctor.model import Check, Machine
 from busbw.doctor.node_record import NodeRecord, examine_node
 from busbw.doctor.open_machine import open_machine
+from busbw.doctor.sources.capture import MANIFEST
 from busbw.engine import NODE_NAME_VARIABLE
 from busbw.errors import UsageError
 
@@ -28,26 +29,30 @@ def this_node() -> str:
 
 
 def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:
-    """Returns the captures that `--root` names: archives, and the archives in folders.
+    """Returns the captures that `--root` names: archives, unpacked archives, and the captures in other folders.
 
     Raises:
-        UsageError: A file does not exist, or a folder has no archive.
+        UsageError: A file does not exist, or a folder has no capture.
     """
     paths: list[Path] = []
     for root in roots:
         path = Path(str(root).replace(_NODE_PLACEHOLDER, this_node()))
         if not path.exists():
             raise UsageError(f"--root {path} does not exist", remedy="write a capture with busbw doctor --capture FILE")
-        archives = captures_in(path) if path.is_dir() else (path,)
-        if not archives:
+        captures = captures_in(path) if path.is_dir() and not _is_unpacked(path) else (path,)
+        if not captures:
             raise UsageError(f"--root {path} has no capture", remedy="name a folder with archives (.tar.gz)")
-        paths += archives
+        paths += captures
     return tuple(paths)
 
 
 def captures_in(folder: Path) -> tuple[Path, ...]:
-    """Returns the archives in a folder, by name."""
-    return tuple(each for each in sorted(folder.iterdir()) if _ARCHIVE_SUFFIX.search(each.name))
+    """Returns the archives and the unpacked captures in a folder, by name."""
+    return tuple(each for each in sorted(folder.iterdir()) if _ARCHIVE_SUFFIX.search(each.name) or _is_unpacked(each))
+
+
+def _is_unpacked(folder: Path) -> bool:
+    return (folder / MANIFEST).exists()
 
 
 def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> tuple[NodeRecord, ...]:

@@ -7,8 +7,9 @@ import gzip
 import io
 import tarfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +23,7 @@ from busbw.units import plain
 
 T = TypeVar("T")
 
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 _FORMAT = 1
 _MAX_ARCHIVE_BYTES = 256 << 20
 """Maximum length of all files. A node with 16 NICs has less than 2 MiB."""
@@ -30,6 +31,10 @@ _MAX_VALUE_BYTES = 4 << 20
 _MAX_FILES = 20_000
 _MAX_KEY_LENGTH, _MAX_DEPTH = 1024, 50
 _GZIP = b"\x1f\x8b"
+_MESSAGE_TOO_LARGE = "it is too large for a capture"
+
+_Entry = tuple[str, int, IO[bytes] | None]
+"""Name, length and content of a file. The content is None for an entry that is no regular file."""
 
 
 class Manifest(Struct, kw_only=True, frozen=True):
@@ -117,7 +122,7 @@ def archive_bytes(capture: Capture) -> bytes:
     target = io.BytesIO()
     with gzip.GzipFile(fileobj=target, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as archive:
         manifest = msgspec.json.format(msgspec.json.encode(capture.manifest), indent=1)
-        for key, content in [(_MANIFEST, manifest), *sorted(capture.files.items())]:
+        for key, content in [(MANIFEST, manifest), *sorted(capture.files.items())]:
             member = tarfile.TarInfo(key)
             member.size = len(content)
             member.mode = 0o644
@@ -126,13 +131,13 @@ def archive_bytes(capture: Capture) -> bytes:
 
 
 def read_capture(path: Path) -> Capture:
-    """Reads an archive from anybody, within limits. Nothing is written to disk.
+    """Reads an archive from anybody, or the folder of an unpacked one, within limits. Nothing is written to disk.
 
     Raises:
         UsageError: The file cannot be read, or is no capture.
     """
     try:
-        files, too_long = _read_archive(path)
+        files, too_long = _read_files(path)
     except (OSError, EOFError, ValueError, OverflowError, zlib.error, tarfile.TarError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else plain(str(error))
         raise UsageError(
@@ -141,39 +146,53 @@ def read_capture(path: Path) -> Capture:
     if not files and not too_long:
         raise UsageError(f"{path} holds no capture", remedy="write one with busbw doctor --capture FILE")
     try:
-        manifest = msgspec.json.decode(files.pop(_MANIFEST, b"{}"), type=Manifest)
+        manifest = msgspec.json.decode(files.pop(MANIFEST, b"{}"), type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
-            f"{_MANIFEST} in {path} is not valid: {plain(str(error))}", remedy="write a new capture"
+            f"{MANIFEST} in {path} is not valid: {plain(str(error))}", remedy="write a new capture"
         ) from error
     if manifest.format > _FORMAT:
         raise UsageError(f"{path} has format {manifest.format}, but this busbw knows {_FORMAT}", remedy="update busbw")
     return Capture(files, replace(manifest, unreadable=manifest.unreadable | too_long))
 
 
-def _read_archive(path: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Returns the files of an archive, and for each file that is too long a reason, by key."""
-    content = read_user_file(path, max_bytes=_MAX_ARCHIVE_BYTES)
-    if content.startswith(_GZIP):
-        # Headers of an archive can be of any length, so the limit also applies to them.
-        content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_MAX_ARCHIVE_BYTES + 1)
+def _read_files(path: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Returns the files of an archive or a folder, and for each file that is too long a reason, by key."""
     length = 0
     files: dict[str, bytes] = {}
     too_long: dict[str, str] = {}
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
-        for count, member in enumerate(archive):
-            length += member.size
-            if max(length, len(content)) > _MAX_ARCHIVE_BYTES or count > _MAX_FILES:
-                raise ValueError("it is too large for a capture")
-            key = member.name.removeprefix("./").encode(errors="surrogateescape").decode(errors="replace")
-            file = archive.extractfile(member) if member.isreg() and _is_plausible(key) else None
-            if file is None:
-                continue
-            if member.size > _MAX_VALUE_BYTES and key != _MANIFEST:
-                too_long[key] = f"{absolute_path(key)} is longer than {_MAX_VALUE_BYTES >> 20} MiB"
-            else:
-                files[key] = file.read()
+    entries = _folder_entries(path) if path.is_dir() else _archive_entries(path)
+    for count, (name, size, content) in enumerate(entries):
+        length += size
+        if length > _MAX_ARCHIVE_BYTES or count > _MAX_FILES:
+            raise ValueError(_MESSAGE_TOO_LARGE)
+        key = name.encode(errors="surrogateescape").decode(errors="replace")
+        if content is None or not _is_plausible(key):
+            continue
+        if size > _MAX_VALUE_BYTES and key != MANIFEST:
+            too_long[key] = f"{absolute_path(key)} is longer than {_MAX_VALUE_BYTES >> 20} MiB"
+        else:
+            files[key] = content.read()
     return files, too_long
+
+
+def _folder_entries(folder: Path) -> Iterator[_Entry]:
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            with file.open("rb") as content:
+                yield str(file.relative_to(folder)), file.stat().st_size, content
+
+
+def _archive_entries(path: Path) -> Iterator[_Entry]:
+    archived = read_user_file(path, max_bytes=_MAX_ARCHIVE_BYTES)
+    if archived.startswith(_GZIP):
+        # Headers of an archive can be of any length, so the limit also applies to them.
+        archived = gzip.GzipFile(fileobj=io.BytesIO(archived)).read(_MAX_ARCHIVE_BYTES + 1)
+        if len(archived) > _MAX_ARCHIVE_BYTES:
+            raise ValueError(_MESSAGE_TOO_LARGE)
+    with tarfile.open(fileobj=io.BytesIO(archived), mode="r:") as archive:
+        for member in archive:
+            yield member.name.removeprefix("./"), member.size, archive.extractfile(member) if member.isreg() else None
 
 
 def _is_plausible(key: str) -> bool:

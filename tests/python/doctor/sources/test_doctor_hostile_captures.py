@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from doctor_machines import load
 
 from busbw.cli.main import main
 from busbw.doctor.model import Machine, Unreadable
-from busbw.doctor.sources.capture import read_capture
+from busbw.doctor.sources.capture import archive_bytes, read_capture
 
 LIMIT_S = 5.0
 MARGIN_S = 5.0
@@ -141,6 +142,18 @@ def test_a_value_that_is_too_long_cannot_be_read(tmp_path: Path) -> None:
 def test_a_pipe_is_no_capture(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert main(["doctor", "--root", str(tmp_path / "pipe")]) == 2
+
+
+def test_the_folder_of_an_unpacked_capture_is_one(tmp_path: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive_bytes(load("laptop").tree))) as unpacked:
+        unpacked.extractall(tmp_path / "capture")
+    os.mkfifo(tmp_path / "capture" / "pipe")
+    (tmp_path / "capture" / "loop").symlink_to("loop")
+    (tmp_path / "capture" / "passwd").symlink_to("/etc/passwd")
+    capture = read_capture(tmp_path / "capture")
+    assert "facts/limits.json" in capture.files
+    assert "passwd" not in capture.files
+    assert main(["doctor", "--root", str(tmp_path / "capture")]) in (0, 3)
 
 
 def test_another_folder_is_no_capture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
