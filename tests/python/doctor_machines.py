@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
+from busbw.doctor.cost import Job
 from busbw.doctor.examination import examine
 from busbw.doctor.model import Machine, Unreadable
 from busbw.doctor.model.tree import LATER, Tree, command_key
@@ -163,7 +164,7 @@ class TestMachine:
         """Returns the result of these checks of one machine; of all without names."""
         checks = [check for check in checks_of(*MACHINE_AREAS) if not names or check.name in names]
         assert len(checks) >= len(names), f"no check has one of the names {names}"
-        return examine(checks, self.machine, system=system_of(self.machine), limit_s=60)
+        return examine(checks, self.machine, Job(system_of(self.machine)), limit_s=60)
 
 
 @lru_cache
@@ -282,6 +283,6 @@ def keys_read(machine: TestMachine, check: str) -> tuple[str, ...]:
     """Returns the keys of files, outputs and facts that exist and that a check reads."""
     recording = Recording(machine.tree)
     checks = [each for each in checks_of(*MACHINE_AREAS) if each.name == check]
-    examine(checks, Machine(recording), system=None, limit_s=60)
+    examine(checks, Machine(recording), Job(), limit_s=60)
     outcomes = {**recording.folders, **recording.files}
     return tuple(key for key, outcome in outcomes.items() if not isinstance(outcome, Unreadable))

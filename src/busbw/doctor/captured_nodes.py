@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +17,9 @@ from busbw.doctor.sources.capture import MANIFEST
 from busbw.engine import NODE_NAME_VARIABLE
 from busbw.errors import UsageError
 
-NODE_PLACEHOLDER = "{node}"
+_NODE_PLACEHOLDER = "{node}"
 """Stands for the name of the node in --root."""
-_ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
+_ARCHIVE_SUFFIX = re.compile(r"\.(?:tar\.gz|tgz|tar)$")
 
 
 def this_node() -> str:
@@ -31,44 +32,40 @@ def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:
     """Returns the captures that `--root` names: archives, unpacked archives, and the captures in other folders.
 
     Raises:
-        UsageError: A file or folder does not exist.
+        UsageError: A file does not exist, or a folder has no capture.
     """
     paths: list[Path] = []
     for root in roots:
-        path = Path(str(root).replace(NODE_PLACEHOLDER, this_node()))
+        path = Path(str(root).replace(_NODE_PLACEHOLDER, this_node()))
         if not path.exists():
             raise UsageError(f"--root {path} does not exist", remedy="write a capture with busbw doctor --capture FILE")
-        if path.is_dir() and not (path / MANIFEST).exists():
-            paths += captures_in(path) or (path,)  # a folder without captures is reported when it is read
-        else:
-            paths.append(path)
+        captures = captures_in(path) if path.is_dir() and not _is_unpacked(path) else (path,)
+        if not captures:
+            raise UsageError(f"--root {path} has no capture", remedy="name a folder with archives (.tar.gz)")
+        paths += captures
     return tuple(paths)
 
 
 def captures_in(folder: Path) -> tuple[Path, ...]:
     """Returns the archives and the unpacked captures in a folder, by name."""
-    entries = sorted(folder.iterdir())
-    return tuple(each for each in entries if each.name.endswith(_ARCHIVE_SUFFIXES) or (each / MANIFEST).exists())
+    return tuple(each for each in sorted(folder.iterdir()) if _ARCHIVE_SUFFIX.search(each.name) or _is_unpacked(each))
+
+
+def _is_unpacked(folder: Path) -> bool:
+    return (folder / MANIFEST).exists()
 
 
 def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> tuple[NodeRecord, ...]:
     """Examines captures. The name of a node is the name of its file, without the suffix of an archive."""
     records: list[NodeRecord] = []
     for path in paths:
-        node = _without_archive_suffix(path.resolve().name)
+        node = _ARCHIVE_SUFFIX.sub("", path.resolve().name)
         try:
             with open_machine(path) as recording:
                 records.append(examine_node(node, Machine(recording), checks))
         except UsageError as error:
             records.append(NodeRecord(node=node, problem=error.problem))
     return with_unique_names(records)
-
-
-def _without_archive_suffix(name: str) -> str:
-    for suffix in _ARCHIVE_SUFFIXES:
-        if name.endswith(suffix):
-            return name.removesuffix(suffix)
-    return name
 
 
 def with_unique_names(records: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:

@@ -1,5 +1,6 @@
 """Estimates the cost of a finding: the expected busbw of a job with the damage, and without the damage."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct
@@ -9,8 +10,7 @@ from busbw.doctor.model import Damage
 from busbw.expect import Scenario, expect
 from busbw.system import System
 
-COLLECTIVE = "all_reduce"
-SIZE_BYTES = 8 << 30
+_SIZE_BYTES = 8 << 30
 """Large enough for the bandwidth of the plateau."""
 _EXAMPLE_NODES = 4
 """Number of nodes that the estimate assumes for damaged NICs if the job is unknown.
@@ -35,36 +35,41 @@ class Cost(Struct, kw_only=True, frozen=True):
         return 1.0 - self.busbw_now_gbps / self.busbw_fixed_gbps if self.busbw_fixed_gbps > 0 else 0.0
 
 
-def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost | None:
+@dataclass
+class Job:
+    """Job that loses bandwidth. Another thread may set the fields as soon as it has read them."""
+
+    system: System | None = None
+    """System of the nodes. None if unknown."""
+    nodes: int = 1
+    """Number of nodes. 1 also if the job is unknown."""
+
+
+def estimate_cost(damage: Damage | None, job: Job) -> Cost | None:
     """Returns the cost of a damage for an all_reduce on all GPUs. None if the model does not cover the system.
 
-    Args:
-        damage: Effect of the finding on the machine.
-        system: System of the nodes. None if unknown.
-        nodes: Number of nodes of the job. 1 also if the job is unknown. Only damaged NICs are estimated for several
-            nodes: for `nodes`, or for _EXAMPLE_NODES if `nodes` is 1.
+    Only damaged NICs are estimated for several nodes: those of the job, or _EXAMPLE_NODES if the job has one.
     """
-    if system is None:
+    if damage is None or job.system is None:
         return None
-    job_nodes = 1
-    damages_nics = damage.nic_share < 1
-    if damages_nics:
-        job_nodes = nodes if nodes > 1 else _EXAMPLE_NODES
-    fixed = _plateau_gbps(system, job_nodes, nvls=True)
-    now = _plateau_gbps(_damaged(system, damage), job_nodes, nvls=damage.nvls)
+    system, nodes = job.system, 1
+    if damage.nic_share < 1:
+        nodes = job.nodes if job.nodes > 1 else _EXAMPLE_NODES
+    fixed = _plateau_gbps(system, nodes, nvls=True)
+    now = _plateau_gbps(_damaged(system, damage), nodes, nvls=damage.nvls)
     if fixed is None or now is None:
         return None
     now = min(now, fixed)
     if damage.fabric_cap_gbps is not None:
         now = min(now, damage.fabric_cap_gbps)
-    return Cost(busbw_now_gbps=round(now, 1), busbw_fixed_gbps=round(fixed, 1), nodes=job_nodes)
+    return Cost(busbw_now_gbps=round(now, 1), busbw_fixed_gbps=round(fixed, 1), nodes=nodes)
 
 
 def _plateau_gbps(system: System, nodes: int, *, nvls: bool) -> float | None:
     scenario = Scenario(
-        collective=COLLECTIVE, ranks=nodes * system.ranks_per_node, ranks_per_node=system.ranks_per_node, nvls=nvls
+        collective="all_reduce", ranks=nodes * system.ranks_per_node, ranks_per_node=system.ranks_per_node, nvls=nvls
     )
-    estimate = expect(scenario, system, [SIZE_BYTES]).at(SIZE_BYTES)
+    estimate = expect(scenario, system, [_SIZE_BYTES]).at(_SIZE_BYTES)
     return None if estimate is None else estimate.busbw_gbps.typical
 
 

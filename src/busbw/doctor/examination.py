@@ -1,15 +1,14 @@
 """Runs checks at the same time, within one time limit, and collects their results."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from threading import Thread
 from typing import Generic
 
-from busbw.doctor.cost import estimate_cost
+from busbw.doctor.cost import Job, estimate_cost
 from busbw.doctor.model import Check, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.check import Subject
-from busbw.doctor.result import Missing, ReportedFinding, Result, make_reported_finding, sort_key
-from busbw.system import System
+from busbw.doctor.result import Missing, Result, make_reported_finding, sort_key
 from busbw.units import plain
 
 LIMIT_S = 4.0
@@ -40,15 +39,8 @@ class _Outcome(Generic[Subject]):
             self.undecided_text = str(error)
         except Exception as error:
             # A machine or a log can have values in any form, and one check must not end the other checks.
-            error_text = f"{type(error).__name__} {plain(str(error))[:80]}"
-            # As the text of Unreadable, this text names the missing thing.
-            self.undecided_text = f"values in a form that the check understands: {error_text.rstrip()}"
-
-    def reported_findings(self, system: System | None, nodes: int) -> Iterator[ReportedFinding]:
-        """Yields the findings so far with their costs."""
-        for finding in tuple(self.findings):  # a copy, because the thread of the check may still add findings
-            cost = estimate_cost(finding.damage, system, nodes) if finding.damage else None
-            yield make_reported_finding(self.check, finding, cost)
+            error_text = f"{type(error).__name__} {plain(str(error))[:80]}".rstrip()
+            self.undecided_text = f"values in a form that the check understands: {error_text}"
 
     @property
     def has_passed(self) -> bool:
@@ -59,19 +51,17 @@ class _Outcome(Generic[Subject]):
 def examine(
     checks: Sequence[Check[Subject]],
     subject: Subject,
+    job: Job,
     *,
-    system: System | None,
-    nodes: int = 1,
     limit_s: float = LIMIT_S,
 ) -> Result:
     """Returns the result of checks.
 
     Args:
-        checks: Checks to run.
+        checks: Checks to run, within one time limit.
         subject: Object that the checks examine.
-        system: System of the nodes, for the costs. None if unknown.
-        nodes: Number of nodes of the job, for the costs.
-        limit_s: Time limit of all checks together.
+        job: Job for the costs, which is read after the checks.
+        limit_s: Time limit in seconds.
     """
     end = time.monotonic() + limit_s
     outcomes = [_Outcome(check, limit_s) for check in checks]
@@ -81,7 +71,11 @@ def examine(
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    findings = [finding for outcome in outcomes for finding in outcome.reported_findings(system, nodes)]
+    findings = [
+        make_reported_finding(outcome.check, finding, estimate_cost(finding.damage, job))
+        for outcome in outcomes
+        for finding in tuple(outcome.findings)  # a copy, because the thread of the check may still add findings
+    ]
     reasons = {each.check.name: each.not_applicable for each in outcomes if each.not_applicable is not None}
     return Result(
         findings=tuple(sorted(findings, key=sort_key)),

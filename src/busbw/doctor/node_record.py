@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
@@ -11,16 +10,13 @@ from msgspec import UNSET, field
 from msgspec.structs import replace
 
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
-from busbw.doctor.compared_values import NodeValues, read_values
+from busbw.doctor.checks.nodes.differences import NodeValues, read_values
+from busbw.doctor.cost import Job
 from busbw.doctor.examination import LIMIT_S, examine
 from busbw.doctor.model import Check, Machine, Unreadable
 from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.traits import system_of
 from busbw.doctor.result import ALL_CHECKS, Missing, Result, sort_key
-from busbw.system import System
-
-_SYSTEM_LIMIT_S = 1.0
-"""Time limit to recognize the system, for the costs."""
 
 
 class NodeRecord(NodeValues, kw_only=True, frozen=True):
@@ -33,33 +29,21 @@ class NodeRecord(NodeValues, kw_only=True, frozen=True):
     """Archive without names and addresses. Empty if none was requested, or if it was too long."""
 
 
-@dataclass
-class _Job:
-    """Job of a node, for the costs of findings. Another thread sets the fields as soon as it has read the values."""
-
-    system: System | None = None
-    nodes: int = 1
-
-
 def examine_node(node: str, machine: Machine, checks: Sequence[Check[Any]]) -> NodeRecord:
     """Runs the checks that concern one machine, and returns the record of the machine."""
     end_s = time.monotonic() + LIMIT_S
-    values = NodeValues(node=node)
-    job = _Job()
-    # A read can block forever in the kernel, as in `examine`. The values are read while the checks run.
+    values, job = NodeValues(node=node), Job()
+    # A read can block forever in the kernel, as in `examine`. The values and the job are read while the checks run.
     reading = Thread(target=read_values, args=(machine, values), daemon=True)
-    recognizing = Thread(target=_recognize, args=(machine, job), daemon=True)
     reading.start()
-    recognizing.start()
-    recognizing.join(_SYSTEM_LIMIT_S)
+    Thread(target=_recognize, args=(machine, job), daemon=True).start()
     machine_checks = [check for check in checks if check.area in MACHINE_AREAS]
-    limit_s = end_s - time.monotonic()
-    result = examine(machine_checks, machine, system=job.system, nodes=job.nodes, limit_s=limit_s)
+    result = examine(machine_checks, machine, job, limit_s=end_s - time.monotonic())
     reading.join(max(0.0, end_s - time.monotonic()))
     return NodeRecord(node=node, values={**values.values}, missing={**values.missing}, result=result)
 
 
-def _recognize(machine: Machine, job: _Job) -> None:
+def _recognize(machine: Machine, job: Job) -> None:
     """Sets the fields of `job`."""
     with suppress(Unreadable):
         job.nodes = node_count(machine) or 1
@@ -76,7 +60,7 @@ def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -
         return records[0].result
     examined = [record for record in records if not record.problem]
     comparing = [check for check in checks if check.area == "nodes"]
-    comparison = examine(comparing, examined, system=None)
+    comparison = examine(comparing, examined, Job())
     # The subject of these findings is the node that differs.
     findings = [replace(finding, node=finding.subject, subject=UNSET) for finding in comparison.findings]
     could_not_check = [

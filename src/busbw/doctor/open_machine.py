@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from busbw import __version__
 from busbw.doctor.facts import facts_of_this_machine
 from busbw.doctor.sources.capture import archive_bytes, capture_of, read_capture
 from busbw.doctor.sources.commands import Commands
@@ -16,10 +15,9 @@ from busbw.termination_signals import cleaned_up_by
 
 @contextmanager
 def open_machine(root: Path | None) -> Iterator[Recording]:
-    """Yields a machine's tree for checks, which keeps what they read. At the end, or on a signal, kills its commands.
+    """Yields the tree of a capture, or of this machine if `root` is None, which keeps what checks read.
 
-    Args:
-        root: Capture, or None for this machine.
+    At the end, or on a signal, kills the commands of this machine.
 
     Raises:
         UsageError: The capture cannot be read.
@@ -39,4 +37,4 @@ def open_machine(root: Path | None) -> Iterator[Recording]:
 def redacted_archive(recording: Recording, *, is_this_machine: bool) -> bytes:
     """Returns a capture of all that was read, without names and addresses, as an archive."""
     names = names_of_this_machine() if is_this_machine else ()
-    return archive_bytes(redact(capture_of(recording, busbw_version=__version__), names))
+    return archive_bytes(redact(capture_of(recording), names))

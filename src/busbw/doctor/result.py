@@ -58,13 +58,7 @@ class Result(Struct, kw_only=True, frozen=True):
 
 
 def make_reported_finding(check: Check[Subject], finding: Finding, estimate: Cost | None) -> ReportedFinding:
-    """Returns a finding with the texts of its check.
-
-    Args:
-        check: Check with the finding.
-        finding: Finding to report.
-        estimate: Estimated cost. None if it cannot be estimated.
-    """
+    """Returns a finding with the texts of its check. `estimate`: its cost, or None if it cannot be estimated."""
     fix = finding.fix or check.fix
     if finding.subject is not None and check.area in {"gpu", "nic"}:
         fix = _fill_placeholder(fix, finding.subject)

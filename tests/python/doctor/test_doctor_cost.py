@@ -4,14 +4,14 @@ import pytest
 from doctor_machines import load
 
 from busbw.doctor.catalog import all_checks
-from busbw.doctor.cost import Cost, estimate_cost
+from busbw.doctor.cost import Cost, Job, estimate_cost
 from busbw.doctor.model import Damage
 from busbw.doctor.node_record import examine_node
 from busbw.system import System, find
 
 
 def cost_of(damage: Damage, system: System | None = None, nodes: int = 1) -> Cost:
-    cost = estimate_cost(damage, system or find("h100-sxm"), nodes)
+    cost = estimate_cost(damage, Job(system or find("h100-sxm"), nodes))
     assert cost is not None
     return cost
 
@@ -51,7 +51,7 @@ def test_a_limit_replaces_a_higher_expectation() -> None:
 
 
 def test_there_is_no_cost_without_a_system() -> None:
-    assert estimate_cost(Damage(nic_share=0.5), None) is None
+    assert estimate_cost(Damage(nic_share=0.5), Job()) is None
 
 
 @pytest.mark.parametrize(

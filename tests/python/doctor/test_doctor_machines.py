@@ -4,6 +4,7 @@ import pytest
 from doctor_machines import NAMES, Changed, keys_read, load
 
 from busbw.doctor.catalog import MACHINE_AREAS, all_checks, checks_of
+from busbw.doctor.cost import Job
 from busbw.doctor.examination import examine
 from busbw.doctor.model import Machine
 
@@ -51,4 +52,4 @@ def test_a_value_of_another_form_is_no_error(check: str) -> None:
         # One file of each name, because equal parts are read in the same way.
         for key in {key.rpartition("/")[2]: key for key in keys_read(load(name), check)}.values():
             for content in (b"", b"\x1b[31m\xff", b"-1", b"9" * 400):
-                examine([examined], Machine(Changed(tree, key, content)), system=None)  # must not raise
+                examine([examined], Machine(Changed(tree, key, content)), Job())  # must not raise

@@ -6,10 +6,9 @@ from pathlib import Path
 from busbw.cli.options.output_file import write_whole
 from busbw.doctor.captured_nodes import captures_in, records_of_captures, this_node
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
-from busbw.doctor.log_examination import examine_log
+from busbw.doctor.log_examination import examine_log, examine_run
 from busbw.doctor.model import Machine
 from busbw.doctor.nccl_log.reader import read_nccl_log
-from busbw.doctor.nccl_log.recorded_run import log_of_run
 from busbw.doctor.node_record import examine_node, merge_records
 from busbw.doctor.open_machine import open_machine, redacted_archive
 from busbw.doctor.result import ReportedFinding, Result
@@ -80,7 +79,7 @@ def causes_in_log(path: Path) -> tuple[ReportedFinding, ...]:
 def causes_in_run(log: Log) -> tuple[ReportedFinding, ...]:
     """Returns the findings in the environment variables that the record of a run with NCCL has."""
     tables = [table for table in log.tables if (table.library or "").startswith("NCCL ")]
-    findings = [finding for table in tables for finding in examine_log(log_of_run(table)).findings]
+    findings = [finding for table in tables for finding in examine_run(table).findings]
     return tuple({finding.problem: finding for finding in findings}.values())
 
 

@@ -1,8 +1,7 @@
 """ADD A FACT HERE: values of a machine that are in no file, such as limits of the process.
 
 Write a subclass of `Fact`, and a function that reads the fact on this machine and returns an object of this class. Add
-both to `process.READERS` if the fact is about the process, otherwise to `module_readers` below. Checks read the fact
-with `Machine.fact(TYPE)`.
+both below. Checks read the fact with `Machine.fact(TYPE)`.
 """
 
 from collections.abc import Callable
@@ -20,8 +19,15 @@ def facts_of_this_machine(run: Callable[[list[str]], bytes]) -> dict[str, Callab
 
     `run` returns the output of a command.
     """
-    module_readers: dict[type[Fact], Callable[[], Fact]] = {Libraries: lambda: read_libraries(run), Gpus: read_gpus}
-    readers = process.READERS | module_readers
+    readers: dict[type[Fact], Callable[[], Fact]] = {
+        process.Environment: process.read_environment,
+        process.Limits: process.read_limits,
+        process.DeviceNodes: process.read_device_nodes,
+        process.Filesystems: process.read_filesystems,
+        process.UserConfiguration: process.read_user_configuration,
+        Libraries: lambda: read_libraries(run),
+        Gpus: read_gpus,
+    }
     return {fact_key(fact_type): _encoder(read) for fact_type, read in readers.items()}
 
 

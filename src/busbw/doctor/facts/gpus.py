@@ -26,8 +26,6 @@ _REMAP_PENDING, _REMAP_FAILURE = 2, 3
 """Positions in the result of nvmlDeviceGetRemappedRows."""
 _GRAPHICS, _SM = 0, 1
 """Kinds of clocks, in NVML's numbers."""
-_TO_SWITCH = 2
-"""Type of the device at the other end of an NVLink, in NVML's numbers: a switch."""
 
 
 class NvLinks(Struct, kw_only=True, frozen=True):
@@ -35,8 +33,6 @@ class NvLinks(Struct, kw_only=True, frozen=True):
 
     count: int
     inactive: tuple[int, ...] = ()
-    to_switch: bool = False
-    """True if an active link leads to an NVLink switch."""
     speeds_mbps: tuple[int, ...] = ()
     """Different speeds of the active links in 10^6 bytes/s, ascending."""
     recoveries: int | None = None
@@ -177,11 +173,10 @@ def _nvlinks(nvml: Any, gpu: Any) -> NvLinks | None:
     if not states:
         return None
     active = [link for link, state in enumerate(states) if state]  # asleep (2) is active too
-    ends = [attempt(nvml, nvml.nvmlDeviceGetNvLinkRemoteDeviceType, gpu, link)[0] for link in active]
     speeds, _, _ = attempt(nvml, field_values, nvml, gpu, [(_LINK_SPEED, link) for link in active])
     inactive = tuple(link for link, state in enumerate(states) if not state)
     known_speeds = tuple(sorted({speed for speed in speeds or () if speed}))
-    return NvLinks(count=len(states), inactive=inactive, to_switch=_TO_SWITCH in ends, speeds_mbps=known_speeds)
+    return NvLinks(count=len(states), inactive=inactive, speeds_mbps=known_speeds)
 
 
 def _recoveries(nvml: Any, gpu: Any) -> int | None:

@@ -30,7 +30,7 @@ class Library(Struct, kw_only=True, frozen=True):
     name: str
     """Name for the dynamic linker: libnccl.so.2."""
     path: str
-    """Path without symbolic links; home folders are "~"."""
+    """Path without symbolic links."""
     origin: str
     """LD_PRELOAD, LD_LIBRARY_PATH, wheel or ldconfig."""
     version: str | None = None
@@ -67,9 +67,7 @@ def read_libraries(run: Callable[[list[str]], bytes]) -> Libraries:
             if target.is_file() and (path.name, target) not in libraries:
                 content = _beginning(path.name, target)
                 version = _version(path.name, target, content)
-                libraries[path.name, target] = Library(
-                    name=path.name, path=_path_without_home(target), origin=origin, version=version
-                )
+                libraries[path.name, target] = Library(name=path.name, path=str(target), origin=origin, version=version)
                 variables.update(_variables_in(content))
     return Libraries(
         libraries=tuple(libraries.values()),
@@ -98,10 +96,6 @@ def _variables_in(content: bytes) -> Iterator[str]:
     for match in _VARIABLE.finditer(content):
         prefix = "OFI_" if content.endswith(b"OFI_", 0, match.start()) else ""
         yield prefix + match[0].decode()
-
-
-def _path_without_home(path: Path) -> str:
-    return re.sub(r"^/home/[^/]+(?=/)", "~", str(path).replace(f"{Path.home()}/", "~/"))
 
 
 def _named_files() -> Iterator[tuple[Path, str]]:

@@ -59,10 +59,7 @@ def attempt(nvml: Any, read: Callable[..., T], *arguments: object) -> tuple[T | 
 def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int | None]:
     """Returns values of NVML's fields. None for an unsupported field, and for a value that is no whole number.
 
-    Args:
-        nvml: The package.
-        gpu: Handle of the GPU.
-        fields: Number and scope of each field. The scope is the number of a link, for example.
+    `fields` has the number and the scope of each field. The scope is the number of a link, for example.
 
     Raises:
         NVMLError: A value cannot be read.

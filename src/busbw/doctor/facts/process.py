@@ -3,27 +3,19 @@
 import os
 import re
 import resource
-from collections.abc import Callable
 from pathlib import Path
 
 from busbw.doctor.model import Unreadable
 from busbw.doctor.model.machine import Fact
+from busbw.files import read_user_file
 from busbw.secret_variables import may_be_secret
 
 _CONCERNS_COMMUNICATION = re.compile(
     r"(?:NCCL|RCCL|OFI_NCCL|FI|UCX|CUDA|NVIDIA|TORCH_NCCL|TORCH_DISTRIBUTED|OMPI_MCA|OMPI_COMM_WORLD|RDMAV|MLX5|IBV|SLURM|SRUN|PMI|"
     r"PMIX|KUBERNETES|OMP|GOMP|HSA|HIP|ROCR|BUSBW|ENROOT|MELLANOX|SHARP|HCOLL)_|(?:LD_LIBRARY_PATH|LD_PRELOAD)$"
 )
-_SOFT, _HARD = 0, 1
-_LIMITS = {
-    "memlock_bytes": (resource.RLIMIT_MEMLOCK, _SOFT),
-    "stack_bytes": (resource.RLIMIT_STACK, _SOFT),
-    "max_open_files": (resource.RLIMIT_NOFILE, _HARD),
-}
-"""Resource and kind of limit for each field of `Limits`."""
 _NODE_PATTERNS = ("nvidia*", "infiniband/*")
 _SHARED_MEMORY = Path("/dev/shm")
-_MAX_CONFIGURATION_BYTES = 1 << 16
 
 
 class Environment(Fact, kw_only=True, frozen=True):
@@ -54,8 +46,17 @@ class Limits(Fact, kw_only=True, frozen=True):
 
 def read_limits() -> Limits:
     """Returns the limits of this process."""
-    values = {name: resource.getrlimit(limit)[kind] for name, (limit, kind) in _LIMITS.items()}
-    return Limits(**{name: None if value == resource.RLIM_INFINITY else value for name, value in values.items()})
+    soft, hard = 0, 1
+
+    def limit(resource_number: int, kind: int) -> int | None:
+        value = resource.getrlimit(resource_number)[kind]
+        return None if value == resource.RLIM_INFINITY else value
+
+    return Limits(
+        memlock_bytes=limit(resource.RLIMIT_MEMLOCK, soft),
+        stack_bytes=limit(resource.RLIMIT_STACK, soft),
+        max_open_files=limit(resource.RLIMIT_NOFILE, hard),
+    )
 
 
 class DeviceNodes(Fact, kw_only=True, frozen=True):
@@ -111,32 +112,15 @@ def read_user_configuration() -> UserConfiguration:
     Raises:
         Unreadable: The file exists but cannot be read.
     """
-    name = os.environ.get("NCCL_CONF_FILE") or "~/.nccl.conf"
+    named = os.environ.get("NCCL_CONF_FILE")
+    name = named or "~/.nccl.conf"
     try:
-        path = Path(name)
-        if not os.environ.get("NCCL_CONF_FILE"):  # NCCL does not expand "~" in the variable
-            path = path.expanduser()
-        if not path.exists():
-            return UserConfiguration(path=name)
-        if not path.is_file():  # A pipe would block, and a device may have no end.
-            raise Unreadable(f"{name} is not a regular file")
-        with path.open("rb") as file:
-            lines = file.read(_MAX_CONFIGURATION_BYTES).decode(errors="replace").splitlines()
+        path = Path(named) if named else Path(name).expanduser()  # NCCL does not expand "~" in the variable
+        lines = read_user_file(path).decode(errors="replace").splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return UserConfiguration(path=name)
     except (OSError, RuntimeError, ValueError) as error:
         raise Unreadable(f"{name} cannot be read: {error}") from error
-    return UserConfiguration(path=name, lines=tuple(line for line in lines if not _may_be_secret(line)))
-
-
-def _may_be_secret(line: str) -> bool:
-    variable, _, value = line.partition("=")
-    return may_be_secret(variable, value)
-
-
-READERS: dict[type[Fact], Callable[[], Fact]] = {
-    Environment: read_environment,
-    Limits: read_limits,
-    DeviceNodes: read_device_nodes,
-    Filesystems: read_filesystems,
-    UserConfiguration: read_user_configuration,
-}
-"""Functions that read the facts of this module, by type."""
+    return UserConfiguration(
+        path=name, lines=tuple(line for line in lines if not may_be_secret(*line.partition("=")[::2]))
+    )

@@ -102,12 +102,10 @@ class Check(CheckTexts, Generic[Subject], kw_only=True, frozen=True):
     """True if other users cannot read the values on a usual system."""
 
 
-def make_check(
-    texts: CheckTexts, name: str, area: Area, reads: str, examine: Examination[Subject], *, needs_root: bool = False
-) -> Check[Subject]:
+def make_check(texts: CheckTexts, name: str, area: Area, reads: str, examine: Examination[Subject]) -> Check[Subject]:
     """Returns the check with these texts. Fields that a subclass of CheckTexts adds are left out."""
     text_fields = {field_name: getattr(texts, field_name) for field_name in CheckTexts.__struct_fields__}
-    return Check(name=name, area=area, reads=reads, examine=examine, needs_root=needs_root, **text_fields)
+    return Check(name=name, area=area, reads=reads, examine=examine, **text_fields)
 
 
 def check(
@@ -117,11 +115,18 @@ def check(
 
     The function `gpu_xid` in the folder `gpu` becomes the check gpu-xid of the area gpu.
     """
-    texts = CheckTexts(rule=rule, source=source, cost=cost, fix=fix)
 
     def decorate(examine: Examination[Subject]) -> Check[Subject]:
-        name = examine.__name__.replace("_", "-")
-        area = cast(Area, examine.__module__.split(".")[-2])
-        return make_check(texts, name, area, reads, examine, needs_root=needs_root)
+        return Check(
+            name=examine.__name__.replace("_", "-"),
+            area=cast(Area, examine.__module__.split(".")[-2]),
+            reads=reads,
+            rule=rule,
+            source=source,
+            cost=cost,
+            fix=fix,
+            needs_root=needs_root,
+            examine=examine,
+        )
 
     return decorate

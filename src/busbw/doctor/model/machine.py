@@ -26,7 +26,10 @@ FactType = TypeVar("FactType", bound=Fact)
 
 
 class Machine:
-    """Values of one machine. Paths are relative to its root, such as "sys/class/net"."""
+    """Values of one machine. Paths are relative to its root, such as "sys/class/net".
+
+    Methods raise Absent if there is no such value, and Unreadable if it cannot be read, unless they state otherwise.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -35,31 +38,26 @@ class Machine:
         """Returns the content of a file, without surrounding blanks and characters that control terminals.
 
         Lines stay separate; invalid UTF-8 is replaced.
-
-        Raises:
-            Absent: There is no such file.
-            Unreadable: The file cannot be read.
         """
         content = self._tree.read(path).decode(errors="replace")
         return "\n".join(plain(line.expandtabs()) for line in content.strip().splitlines())
 
-    def word(self, path: str) -> str:
-        """Returns the content of a file with one value.
+    def text_or_none(self, path: str) -> str | None:
+        """Returns the content of a file. None if the file does not exist or is empty."""
+        try:
+            return self.text(path) or None
+        except Absent:
+            return None
 
-        Raises:
-            Unreadable: The file cannot be read, or is empty.
-        """
+    def word(self, path: str) -> str:
+        """Returns the content of a file with one value. Raises Unreadable also if the file is empty."""
         text = self.text(path)
         if not text:
             raise Unreadable(f"{absolute_path(path)} is empty")
         return text
 
     def number(self, path: str) -> int:
-        """Returns the whole number with which a file begins.
-
-        Raises:
-            Unreadable: The file cannot be read, or holds no number.
-        """
+        """Returns the whole number with which a file begins. Raises Unreadable also if it holds no number."""
         word = self.word(path)
         match = re.match(r"-?[0-9]{1,20}(?![\w.])", word)
         if match is None:
@@ -67,66 +65,33 @@ class Machine:
         return int(match[0])
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """Returns the names in a folder, with numbers in numerical order: mlx5_2 before mlx5_10.
-
-        Raises:
-            Absent: There is no such folder.
-            Unreadable: The folder cannot be read.
-        """
+        """Returns the names in a folder, with numbers in numerical order: mlx5_2 before mlx5_10."""
         return tuple(sorted(map(plain, self._tree.names(folder)), key=_sort_key))
 
     def names_or_empty(self, folder: str) -> tuple[str, ...]:
-        """Returns the names in a folder. Empty if the folder does not exist.
-
-        Raises:
-            Unreadable: The folder cannot be read.
-        """
+        """Returns the names in a folder. Empty if the folder does not exist."""
         try:
             return self.names(folder)
         except Absent:
             return ()
 
     def has(self, path: str) -> bool:
-        """True if the file or folder exists."""
+        """True if the file or folder exists. False if this is unknown."""
         with suppress(Unreadable):
             self._tree.target(path)
             return True
         return False
 
-    def text_or_none(self, path: str) -> str | None:
-        """Returns the content of a file. None if the file does not exist or is empty.
-
-        Raises:
-            Unreadable: The file exists but cannot be read.
-        """
-        try:
-            return self.text(path) or None
-        except Absent:
-            return None
-
     def target(self, path: str) -> str:
-        """Returns the path of a file or folder without symbolic links in it.
-
-        Raises:
-            Absent: There is no such file.
-        """
+        """Returns the path of a file or folder without symbolic links in it."""
         return plain(self._tree.target(path))
 
     def output(self, *words: str) -> str:
-        """Returns the standard output of a command.
-
-        Raises:
-            Absent: There is no such command.
-            Unreadable: The command failed or did not end in time.
-        """
+        """Returns the standard output of a command. Raises Unreadable if it failed or did not end in time."""
         return self.text(command_key(words))
 
     def fact(self, fact_type: type[FactType]) -> FactType:
-        """Returns a fact of this type.
-
-        Raises:
-            Unreadable: The fact cannot be determined.
-        """
+        """Returns a fact of this type."""
         content = self._tree.read(fact_key(fact_type))
         try:
             return msgspec.json.decode(content, type=fact_type)

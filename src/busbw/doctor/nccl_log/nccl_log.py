@@ -12,8 +12,8 @@ from busbw.system import System
 from busbw.units import shorten
 
 _CHANNEL = re.compile(
-    r"Channel (?P<channel>\d+)(?:/0)? : (?P<ends>(?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> "
-    r"(?P<receiver>\d+)\[(?P<receiver_gpu>[0-9a-f]+)\])(?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
+    r"Channel (?P<channel>\d+)(?:/0)? : (?P<ends>(?P<sender>\d+\[[0-9a-f]+\]) -> (?P<receiver>\d+\[[0-9a-f]+\]))"
+    r"(?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
 )
 """Message about a connection for collectives, such as "Channel 00/0 : 3[3] -> 8[0] [send] via NET/IB/3/GDRDMA".
 
@@ -21,7 +21,7 @@ The index after the channel is 0; old versions print no index. A connection for 
 and does not match.
 """
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
-_VERSION = re.compile(r"NCCL version 2\.(\d{1,3})")
+_ADAPTER = re.compile(r"NET/IB[^/]*/(\d+)")
 _NETWORK = re.compile(r"Using network (\S.*)$")
 
 
@@ -37,7 +37,7 @@ class Message(NamedTuple):
 
     process: Process
     level: str
-    """INFO or WARN. VERSION for the line with NCCL's version, which every level prints."""
+    """INFO or WARN."""
     text: str
     """Text without header. For warnings with the place in NCCL's source: "transport/nvls.cc:379 Failed to bind"."""
     place: str
@@ -54,20 +54,14 @@ class Message(NamedTuple):
         return Evidence(self.place, shorten(f"{self.host}: {self.text}", 240))
 
 
-class Rank(NamedTuple):
-    """A rank of a communicator."""
-
-    process: Process
-    gpu_names: frozenset[str]
-    """Index and bus id of the GPU. A connection names the GPU by one of them."""
-
-
 @dataclass
 class Communicator:
     """Ranks that initialized together, as far as the log contains them."""
 
     size: int
-    ranks: dict[int, Rank] = field(default_factory=dict)
+    ranks: dict[int, Process] = field(default_factory=dict)
+    ends: dict[str, Process] = field(default_factory=dict)
+    """Processes by rank and GPU, as connections name them: "3[3]" by its index, "3[1c000]" by its bus."""
     node_count: int | None = None
     """Number of nodes in NCCL's count: hosts that NVLink connects count as one node. None before version 2.20."""
     uses_mnnvl: bool | None = None
@@ -79,7 +73,7 @@ class Communicator:
     @property
     def hosts(self) -> frozenset[str]:
         """Hosts of the known ranks."""
-        return frozenset(rank.process.host for rank in self.ranks.values())
+        return frozenset(process.host for process in self.ranks.values())
 
     @property
     def uses_network(self) -> bool:
@@ -102,6 +96,12 @@ class Connection(NamedTuple):
     via: str
     """Transport: P2P/CUMEM/read, SHM/direct/direct, NET/IB/3/GDRDMA."""
     evidence: Evidence
+
+    @property
+    def adapter(self) -> str | None:
+        """Number of the InfiniBand or RoCE adapter, such as 3. None for another transport."""
+        match = _ADAPTER.match(self.via)
+        return match[1] if match else None
 
 
 @dataclass
@@ -148,11 +148,6 @@ class NcclLog:
         return next(self.find(pattern), None) is not None
 
     @cached_property
-    def minor_version(self) -> int | None:
-        """Minor version of NCCL 2. None if unknown."""
-        return next((int(match[1]) for _, match in self.find(_VERSION)), None)
-
-    @cached_property
     def max_host_count(self) -> int:
         """Maximum number of known hosts of a communicator. 1 if the log has no communicator."""
         return max((len(each.hosts) for each in self.communicators), default=1)
@@ -173,11 +168,8 @@ class NcclLog:
         """
         if self.system is None:
             return None
-        if self.system.nvls is None:
-            return False
-        if self.max_ranks_per_host is None:
-            return True
-        return self.max_ranks_per_host >= self.system.nvls.from_ranks.value
+        nvls, ranks = self.system.nvls, self.max_ranks_per_host
+        return nvls is not None and (ranks is None or ranks >= nvls.from_ranks.value)
 
     @cached_property
     def variables(self) -> dict[tuple[str, str], Message]:
@@ -186,11 +178,7 @@ class NcclLog:
         return {(match[1], match[2]): message for message, match in reversed(list(self.find(_VARIABLE)))}
 
     def setting(self, values: Mapping[str, tuple[str, ...]]) -> Evidence | None:
-        """Returns evidence that NCCL read one of these values. None if NCCL read none of them.
-
-        Args:
-            values: Values by the name of their variable.
-        """
+        """Returns evidence that NCCL read one of these values, by variable. None if NCCL read none of them."""
         for (name, value), message in self.variables.items():
             if value in values.get(name, ()):
                 return message.evidence
@@ -231,27 +219,19 @@ class NcclLog:
 
     def _peer_host(self, process: Process, match: re.Match[str]) -> str | None:
         """Returns the host of the peer. None if the communicators of the process do not identify one host."""
-        own, peer = "sender", "receiver"
+        own_end, peer_end = match["sender"], match["receiver"]
         if match["side"] == "receive":
-            own, peer = peer, own
-        own_rank, peer_rank = int(match[own]), int(match[peer])
-        hosts = set()
-        for each in self._communicators_by_process.get(process, ()):
-            own_entry, peer_entry = each.ranks.get(own_rank), each.ranks.get(peer_rank)
-            if own_entry is None or own_entry.process != process or match[f"{own}_gpu"] not in own_entry.gpu_names:
-                continue  # in this communicator, the process has another rank
-            if peer_entry is None or match[f"{peer}_gpu"] not in peer_entry.gpu_names:
-                return None  # the log lacks ranks or a communicator, so the peer is not certain
-            hosts.add(peer_entry.process.host)
+            own_end, peer_end = peer_end, own_end
+        peers = [each.ends.get(peer_end) for each in self._communicators_by_end.get((process, own_end), ())]
+        # If the log lacks the rank in one of the communicators, the peer is not certain.
+        hosts = {peer.host if peer else None for peer in peers}
         return hosts.pop() if len(hosts) == 1 else None
 
     @cached_property
-    def _communicators_by_process(self) -> dict[Process, list[Communicator]]:
-        """Communicators with unambiguous ranks, by process. A communicator has one entry per process of its ranks."""
-        found: dict[Process, list[Communicator]] = {}
+    def _communicators_by_end(self) -> dict[tuple[Process, str], list[Communicator]]:
+        """Communicators with unambiguous ranks, by the processes and ends of their ranks."""
+        found: dict[tuple[Process, str], list[Communicator]] = {}
         for each in self.communicators:
-            if each.is_ambiguous:
-                continue
-            for process in {rank.process for rank in each.ranks.values()}:
-                found.setdefault(process, []).append(each)
+            for end, process in each.ends.items() if not each.is_ambiguous else ():
+                found.setdefault((process, end), []).append(each)
         return found

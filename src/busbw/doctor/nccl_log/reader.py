@@ -1,13 +1,15 @@
 """Reads logs of NCCL. Lines may have prefixes of any launcher, and lines of other programs may lie between them."""
 
+import os
 import re
+import select
+import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process, Rank
-from busbw.doctor.nccl_log.source import UnfinishedError, read_lines
+from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process
+from busbw.errors import UsageError
 from busbw.files import path_text
 from busbw.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.system import System
@@ -18,26 +20,26 @@ READ_LIMIT_S = 3.0
 MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer messages that checks read."""
 
-_GLUED_RATIO = 10
-"""The name "17node1" is taken for a text "17" and the host node1 if node1 has over this many times as many messages."""
-
+_BLOCK_BYTES = 1 << 20
+_MAX_LINE_BYTES = 1 << 16
+"""A longer line is read in parts. NCCL's messages are shorter."""
+_GZIP = b"\x1f\x8b"
+"""First bytes of a file that gzip compressed."""
 _HEADER = re.compile(HEADER)
 _INFO = b"NCCL INFO "
-_VERSION = re.compile(rb"NCCL version \d")
 _RELEVANT = re.compile(
-    rb"(?:\[Rank \d+\] )?(?:\w+ )?comm 0x|NCCL version|NET/|Using |NCCL_\w+ set|NVLS multicast"
+    rb"(?:\[Rank \d+\] )?(?:\w+ )?comm 0x|NET/|Using |NCCL_\w+ set|NVLS multicast"
     rb"|MNNVL |\d+ coll channels|Rank \d+ has|Could not|Failed to|=== System|Pattern "
 )
 """Messages of level INFO that checks read, by their beginning."""
 
 
-def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, system: System | None = None) -> NcclLog:
-    """Reads one or several files of one job. A path "-" is standard input.
+class _UnfinishedError(Exception):
+    """The rest of a log cannot be read. The argument is the reason."""
 
-    Args:
-        paths: Files of the log.
-        limit_s: Time limit.
-        system: System of the nodes, if the user named it.
+
+def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, system: System | None = None) -> NcclLog:
+    """Reads one or several files of one job. A path "-" is standard input. `system`: that of the nodes, if named.
 
     Raises:
         UsageError: A file cannot be opened.
@@ -50,13 +52,11 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
         try:
             for message in _messages(path, name, end):
                 messages.append(message)  # so that the messages before an error remain
-        except UnfinishedError as error:
+        except _UnfinishedError as error:
             unread = unread or f"the rest of {name}: {error}"
-    wrong_hosts = _glued_hosts(messages)
     by_kind: dict[str, list[Message]] = {"channel": [], "rank": [], "other": []}
     for message in messages:
-        if message.host not in wrong_hosts:
-            by_kind[_kind(message)].append(message)
+        by_kind[_kind(message)].append(message)
     return NcclLog(
         messages=by_kind["other"],
         communicators=_communicators(by_kind["rank"]),
@@ -64,17 +64,6 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
         unread=unread,
         system=system,
     )
-
-
-def _glued_hosts(messages: Sequence[Message]) -> set[str]:
-    """Returns the names that consist of text and a host: "17node1" if a line begins with a part of another line."""
-    counts = Counter(message.host for message in messages)
-    return {host for host in counts if _ends_with_frequent_host(host, counts)}
-
-
-def _ends_with_frequent_host(name: str, counts: Counter[str]) -> bool:
-    endings = (name[index:] for index in range(1, len(name)))
-    return any(counts[ending] > _GLUED_RATIO * counts[name] for ending in endings)
 
 
 def _kind(message: Message) -> str:
@@ -86,7 +75,7 @@ def _kind(message: Message) -> str:
 def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
     """Yields the messages that checks read, without repetitions."""
     keys: set[tuple[bytes, bytes]] = set()
-    for number, line in enumerate(read_lines(path, end), start=1):
+    for number, line in enumerate(_lines(path, end), start=1):
         mark = line.find(b"NCCL ")
         if mark < 0:
             continue
@@ -94,12 +83,44 @@ def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
         if key is None or key in keys:
             continue
         if len(keys) >= MAX_MESSAGES:
-            raise UnfinishedError(f"it has more than {MAX_MESSAGES} different messages")
+            raise _UnfinishedError(f"it has more than {MAX_MESSAGES} different messages")
         keys.add(key)
         if (found := _find_message(line)) is not None:
             process, level, text = found
             text_for_people = plain(text.decode(errors="replace").rstrip())
             yield Message(process=process, level=level, text=text_for_people, place=f"{name} line {number}")
+
+
+def _lines(path: Path, end: float) -> Iterator[bytes]:
+    """Yields the lines of a file or pipe until the time `end`, without line feeds.
+
+    Raises:
+        UsageError: The log cannot be read, or is compressed.
+        _UnfinishedError: The time is over.
+    """
+    rest, is_beginning = b"", True
+    try:
+        descriptor = os.dup(sys.stdin.fileno()) if str(path) == "-" else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb"):
+            while select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
+                block = os.read(descriptor, _BLOCK_BYTES)
+                if is_beginning and block.startswith(_GZIP):
+                    raise UsageError(f"--log: {path_text(path)} is compressed (gzip)", remedy="decompress it first")
+                is_beginning = False
+                if not block:
+                    yield rest
+                    return
+                *lines, rest = (rest + block).split(b"\n")
+                yield from lines
+                if len(rest) > _MAX_LINE_BYTES:
+                    yield rest
+                    rest = b""
+                if time.monotonic() > end:
+                    raise _UnfinishedError("the time limit is over")
+            raise _UnfinishedError("it did not arrive in time")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"--log: cannot read {path_text(path)}: {reason}", remedy="pass a readable log") from error
 
 
 def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
@@ -130,8 +151,7 @@ def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:
     """
     header = _HEADER.search(line)
     if header is None:
-        version = _VERSION.search(line)
-        return (Process("", ""), "VERSION", line[version.start() :]) if version else None
+        return None
     text = line[header.end() :]
     if b"NCCL " in text and _HEADER.search(text):
         return None
@@ -157,17 +177,18 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
                 known.evidence = message.evidence
         elif is_initialization and not match["split"]:  # "comm 0x55 rank 0 nranks 16 cudaDev 0 ... - Init START"
             communicator = found.setdefault(match["id"] or f"{size} ranks", Communicator(size))
-            rank = Rank(message.process, frozenset({match["gpu"] or "", match["bus"] or ""} - {""}))
-            first_with_number = communicator.ranks.setdefault(int(match["rank"]), rank)
-            if first_with_number.process != rank.process or communicator.size != size:
+            first_with_number = communicator.ranks.setdefault(int(match["rank"]), message.process)
+            if first_with_number != message.process or communicator.size != size:
                 communicator.is_ambiguous = True
+            gpu_names = filter(None, (match["gpu"], match["bus"]))
+            communicator.ends.update((f"{match['rank']}[{name}]", message.process) for name in gpu_names)
             by_handle[handle] = communicator
         else:
             # The handle no longer names the known communicator. The log does not tell the ranks after a split.
             by_handle.pop(handle, None)
     for each in found.values():
         # Two ranks with one host and GPU are on different machines of the same name.
-        gpus = {(rank.process.host, rank.gpu_names) for rank in each.ranks.values()}
-        if len(gpus) < len(each.ranks):
+        gpus = {(process.host, end.partition("[")[2]) for end, process in each.ends.items()}
+        if len(gpus) < len(each.ends):
             each.is_ambiguous = True
     return list(found.values())

@@ -1,1 +1,1 @@
-"""Parts of a machine that several checks examine: GPUs, NICs, PCIe links, settings, and the job."""
+"""Parts of an examined machine, for several checks. All functions raise Unreadable if a value cannot be read."""

@@ -10,10 +10,7 @@ from busbw.doctor.model.tree import LATER
 def growths(machine: Machine, paths: Iterable[str], pattern: str = r"^(\d+)") -> dict[str, int]:
     """Returns the growth of each counter that exists, within one second for all counters together.
 
-    Args:
-        machine: Machine to read.
-        paths: Files of the counters.
-        pattern: Regular expression whose first group is the counter in the content of a file.
+    The first group of `pattern` is the counter in the content of a file.
 
     Raises:
         Unreadable: A file cannot be read, or does not match.

@@ -19,11 +19,7 @@ Rule = Callable[[Machine, Sequence[Gpu]], Iterator[Finding]]
 
 
 def pci_gpus(machine: Machine) -> tuple[pci.PciDevice, ...]:
-    """Returns all NVIDIA GPUs on the bus. In a container, the bus shows the GPUs of the host.
-
-    Raises:
-        Unreadable: The devices cannot be read.
-    """
+    """Returns all NVIDIA GPUs on the bus. In a container, the bus shows the GPUs of the host."""
     return tuple(gpu for gpu in pci.gpus(machine, of_host=True) if gpu.vendor == pci.NVIDIA)
 
 
@@ -34,12 +30,7 @@ def require_gpus(machine: Machine) -> None:
 
 
 def read_nvml(machine: Machine) -> Gpus:
-    """Returns the values of NVML.
-
-    Raises:
-        NotApplicable: The machine has no NVIDIA GPU.
-        Unreadable: NVML is not available.
-    """
+    """Returns the values of NVML. Raises NotApplicable if the machine has no NVIDIA GPU."""
     require_gpus(machine)
     return machine.fact(Gpus)
 

@@ -1,17 +1,15 @@
 """NICs with RDMA, and compute NICs: the NICs over which a job communicates between nodes."""
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from contextlib import suppress
-from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from busbw.doctor.model import Absent, Machine, Unreadable, absolute_path, require
+from busbw.doctor.model import Machine, Unreadable, absolute_path, require
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.pci import INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices, without_virtual_functions
-from busbw.topology.sources.pci_paths import chain_of
+from busbw.doctor.parts.pci import INFINIBAND, PciDevice, gpus, pci_chain, rdma_devices, without_virtual_functions
 
 _OTHER_PROTOCOLS = ("4:", "5:", "6:")
 """Beginnings of `node_type`, such as "4: RNIC", for the protocols iWARP and usNIC."""
@@ -115,14 +113,23 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
     )
 
 
+def rdma_gbit(machine: Machine, name: str) -> float:
+    """Returns the rate of an RDMA device's first port in Gbit/s. 0 if unknown."""
+    return rate_gbit(machine.text_or_none(f"{INFINIBAND}/{name}/ports/1/rate") or "") or 0.0
+
+
+def rate_gbit(text: str) -> float | None:
+    """Returns the Gbit/s in the file `rate` of an RDMA port, such as "400 Gb/sec (4X NDR)". None for another form."""
+    rate = re.match(r"\d{1,6}(?:\.\d+)?(?= Gb/sec)", text)
+    return float(rate[0]) if rate else None
+
+
 def _interfaces(machine: Machine) -> dict[str, tuple[str, ...]]:
     """Returns the network interfaces of each PCI device."""
     found: dict[str, tuple[str, ...]] = {}
     for name in machine.names_or_empty(NETWORK):
-        with suppress(Absent):
-            if chain := chain_of(Path(machine.target(f"{NETWORK}/{name}/device"))):
-                bus_id = chain[-1]
-                found[bus_id] = (*found.get(bus_id, ()), name)
+        if chain := pci_chain(machine, f"{NETWORK}/{name}/device"):
+            found[chain[-1]] = (*found.get(chain[-1], ()), name)
     return found
 
 
@@ -132,9 +139,7 @@ def compute_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
     The ports of one model, at the same place of each card, are a group. The group with the highest total rate has the
     compute ports. `_without_other_purpose` removes ports from this group.
 
-    Args:
-        machine: Machine with the NICs.
-        kinds: Kinds of ports to return. If none is given: all kinds.
+    Without `kinds`, returns ports of all kinds.
 
     Raises:
         NotApplicable: There is no such port.
@@ -185,17 +190,11 @@ def is_permitted(setting: str, name: str, port: str | None = None) -> bool:
     The value lists prefixes of names, or whole names if the list begins with "=". A "^" at the beginning excludes the
     listed names. An entry can end with a colon and a port: "^=mlx5_0:1,mlx5_2" excludes a port and a whole device.
     """
-    is_excluding = setting.startswith("^")
     is_exact = setting.removeprefix("^").startswith("=")
-    entries = [entry for entry in setting.lstrip("^=").split(",") if entry]
-    if not entries:
-        return True
-    is_listed = any(_entry_matches(entry, name, port, is_exact=is_exact) for entry in entries)
-    return is_listed != is_excluding
-
-
-def _entry_matches(entry: str, name: str, port: str | None, *, is_exact: bool) -> bool:
-    listed_name, _, listed_port = entry.partition(":")
-    is_same_name = name == listed_name if is_exact else name.startswith(listed_name)
-    is_same_port = port is None or listed_port in {"", port}
-    return is_same_name and is_same_port
+    entries = [entry.partition(":") for entry in setting.lstrip("^=").split(",") if entry]
+    is_listed = any(
+        (name == listed_name if is_exact else name.startswith(listed_name))
+        and (port is None or listed_port in {"", port})
+        for listed_name, _, listed_port in entries
+    )
+    return not entries or is_listed != setting.startswith("^")

@@ -81,9 +81,7 @@ def is_kept_for_virtual_machine(machine: Machine, folder: str) -> bool:
 def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
     """Returns the GPUs of NVIDIA and AMD, in the order of bus ids. Empty in a container without a GPU.
 
-    Args:
-        machine: Machine with the GPUs.
-        of_host: True to include GPUs that this process cannot use, such as GPUs outside its container.
+    With `of_host`, also returns GPUs that this process cannot use, such as GPUs outside its container.
     """
     if not of_host and is_container_without_gpu(machine):
         return ()
@@ -109,15 +107,8 @@ def _has_node(machine: Machine, folder: str) -> bool:
 
 def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
     """Returns the RDMA devices on PCI, without software devices such as rxe0."""
-    found: list[PciDevice] = []
-    for name in machine.names_or_empty(INFINIBAND):
-        try:
-            chain = chain_of(Path(machine.target(f"{INFINIBAND}/{name}/device")))
-        except Absent:
-            chain = None
-        if chain:
-            found.append(_device(machine, f"{DEVICES}/{chain[-1]}", name))
-    return tuple(found)
+    chains = {name: pci_chain(machine, f"{INFINIBAND}/{name}/device") for name in machine.names_or_empty(INFINIBAND)}
+    return tuple(_device(machine, f"{DEVICES}/{chain[-1]}", name) for name, chain in chains.items() if chain)
 
 
 def without_virtual_functions(machine: Machine, devices: Sequence[PciDevice]) -> Sequence[PciDevice]:
@@ -125,27 +116,22 @@ def without_virtual_functions(machine: Machine, devices: Sequence[PciDevice]) ->
     return [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")] or devices
 
 
-def rdma_gbit(machine: Machine, name: str) -> float:
-    """Returns the rate of an RDMA device's first port in Gbit/s. 0 if unknown."""
-    return rate_gbit(machine.text_or_none(f"{INFINIBAND}/{name}/ports/1/rate") or "") or 0.0
-
-
-def rate_gbit(text: str) -> float | None:
-    """Returns the Gbit/s in the file `rate` of an RDMA port, such as "400 Gb/sec (4X NDR)". None for another form."""
-    rate = re.match(r"\d{1,6}(?:\.\d+)?(?= Gb/sec)", text)
-    return float(rate[0]) if rate else None
+def pci_chain(machine: Machine, path: str) -> tuple[str, ...]:
+    """Returns host bridge, bridges and device of a path with a PCI device. Empty for another path."""
+    with suppress(Absent):
+        return chain_of(Path(machine.target(path))) or ()
+    return ()
 
 
 def location(machine: Machine, bus_id: str) -> PciLocation | None:
-    """Returns the position of a device in the PCIe tree, without its NUMA node. None if its path has no PCI device."""
-    chain = chain_of(Path(machine.target(f"{DEVICES}/{bus_id}")))
+    """Returns the position of a device in the PCIe tree, without its NUMA node. None if unknown."""
+    chain = pci_chain(machine, f"{DEVICES}/{bus_id}")
     return PciLocation(chain=chain, numa_node=None) if chain else None
 
 
 def bridges_above(machine: Machine, bus_id: str) -> tuple[str, ...]:
     """Returns the bus ids of the bridges above a device, from the root port down. Empty if the device has none."""
-    own = location(machine, bus_id)
-    return own.chain[1:-1] if own else ()  # without the host bridge and the device itself
+    return pci_chain(machine, f"{DEVICES}/{bus_id}")[1:-1]  # without the host bridge and the device itself
 
 
 def links_above(machine: Machine, bus_id: str) -> tuple[PciLink, ...]:

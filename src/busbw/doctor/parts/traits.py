@@ -6,9 +6,9 @@ from contextlib import suppress
 
 from busbw.doctor.facts.process import Limits
 from busbw.doctor.model import Machine, NotApplicable, Unreadable
+from busbw.doctor.parts.job import is_virtual
 from busbw.doctor.parts.nics import rdma_ports
 from busbw.doctor.parts.pci import DRIVER_GPUS, MELLANOX, gpus, links_above
-from busbw.doctor.parts.platform import is_virtual
 from busbw.system import System, find_in_text
 from busbw.system.detect import DetectedMachine, NetworkPort, system_of_machine
 

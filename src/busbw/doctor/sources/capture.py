@@ -7,30 +7,40 @@ import gzip
 import io
 import tarfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from busbw.doctor.model import Absent, Unreadable, absolute_path
-from busbw.doctor.sources.archive import MAX_VALUE_BYTES, is_plausible, members
 from busbw.doctor.sources.recording import Outcome, Recording
 from busbw.errors import UsageError
+from busbw.files import read_user_file
 from busbw.units import plain
 
 T = TypeVar("T")
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+_FORMAT = 1
+_MAX_ARCHIVE_BYTES = 256 << 20
+"""Maximum length of all files. A node with 16 NICs has less than 2 MiB."""
+_MAX_VALUE_BYTES = 4 << 20
+_MAX_FILES = 20_000
+_MAX_KEY_LENGTH, _MAX_DEPTH = 1024, 50
+_GZIP = b"\x1f\x8b"
+_MESSAGE_TOO_LARGE = "it is too large for a capture"
+
+_Entry = tuple[str, int, IO[bytes] | None]
+"""Name, length and content of a file. The content is None for an entry that is no regular file."""
 
 
 class Manifest(Struct, kw_only=True, frozen=True):
     """Values of a capture that are no files, and reasons for missing values."""
 
-    format: int = FORMAT
-    busbw_version: str = ""
+    format: int = _FORMAT
     folders: dict[str, tuple[str, ...]] = {}
     targets: dict[str, str] = {}
     """Keys without symbolic links, by the key that was asked for."""
@@ -48,7 +58,7 @@ class Capture:
         self.manifest = manifest
         self._absent = frozenset(manifest.absent)
         self._folders: dict[str, set[str]] = {}
-        for key in filter(is_plausible, [*files, *manifest.targets]):
+        for key in filter(_is_plausible, [*files, *manifest.targets]):
             parts = key.split("/")
             for depth in range(1, len(parts)):
                 self._folders.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
@@ -85,18 +95,16 @@ class Capture:
             raise Unreadable(plain(self.manifest.unreadable[key]))
 
 
-def capture_of(recording: Recording, *, busbw_version: str) -> Capture:
+def capture_of(recording: Recording) -> Capture:
     """Returns a capture with everything that was recorded."""
     files, folders, targets = _values(recording.files), _values(recording.folders), _values(recording.targets)
     errors = {**_errors(recording.targets), **_errors(recording.folders), **_errors(recording.files)}
     manifest = Manifest(
-        busbw_version=busbw_version,
         folders={key: tuple(sorted(names)) for key, names in folders.items()},
         # A target is omitted if the file shows it: the file exists, and its key has no symbolic link.
         targets={key: target for key, target in targets.items() if target != key or key not in files},
         absent=tuple(sorted(key for key, error in errors.items() if isinstance(error, Absent))),
-        unreadable={key: str(error) for key, error in errors.items() if not isinstance(error, Absent)}
-        | {key: f"an answer for {absolute_path(key)} in time" for key in recording.unfinished()},
+        unreadable={key: str(error) for key, error in errors.items() if not isinstance(error, Absent)},
     )
     return Capture(files, manifest)
 
@@ -123,19 +131,13 @@ def archive_bytes(capture: Capture) -> bytes:
 
 
 def read_capture(path: Path) -> Capture:
-    """Reads an archive, or the folder of an unpacked one. Nothing is written to disk.
+    """Reads an archive from anybody, or the folder of an unpacked one, within limits. Nothing is written to disk.
 
     Raises:
         UsageError: The file cannot be read, or is no capture.
     """
-    files: dict[str, bytes] = {}
-    too_long: dict[str, str] = {}
     try:
-        for key, size, content in members(path, MANIFEST):
-            if size > MAX_VALUE_BYTES and key != MANIFEST:
-                too_long[key] = f"{absolute_path(key)} is longer than {MAX_VALUE_BYTES >> 20} MiB"
-            else:
-                files[key] = content.read()
+        files, too_long = _read_files(path)
     except (OSError, EOFError, ValueError, OverflowError, zlib.error, tarfile.TarError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else plain(str(error))
         raise UsageError(
@@ -149,6 +151,50 @@ def read_capture(path: Path) -> Capture:
         raise UsageError(
             f"{MANIFEST} in {path} is not valid: {plain(str(error))}", remedy="write a new capture"
         ) from error
-    if manifest.format > FORMAT:
-        raise UsageError(f"{path} has format {manifest.format}, but this busbw knows {FORMAT}", remedy="update busbw")
+    if manifest.format > _FORMAT:
+        raise UsageError(f"{path} has format {manifest.format}, but this busbw knows {_FORMAT}", remedy="update busbw")
     return Capture(files, replace(manifest, unreadable=manifest.unreadable | too_long))
+
+
+def _read_files(path: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Returns the files of an archive or a folder, and for each file that is too long a reason, by key."""
+    length = 0
+    files: dict[str, bytes] = {}
+    too_long: dict[str, str] = {}
+    entries = _folder_entries(path) if path.is_dir() else _archive_entries(path)
+    for count, (name, size, content) in enumerate(entries):
+        length += size
+        if length > _MAX_ARCHIVE_BYTES or count > _MAX_FILES:
+            raise ValueError(_MESSAGE_TOO_LARGE)
+        key = name.encode(errors="surrogateescape").decode(errors="replace")
+        if content is None or not _is_plausible(key):
+            continue
+        if size > _MAX_VALUE_BYTES and key != MANIFEST:
+            too_long[key] = f"{absolute_path(key)} is longer than {_MAX_VALUE_BYTES >> 20} MiB"
+        else:
+            files[key] = content.read()
+    return files, too_long
+
+
+def _folder_entries(folder: Path) -> Iterator[_Entry]:
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            with file.open("rb") as content:
+                yield str(file.relative_to(folder)), file.stat().st_size, content
+
+
+def _archive_entries(path: Path) -> Iterator[_Entry]:
+    archived = read_user_file(path, max_bytes=_MAX_ARCHIVE_BYTES)
+    if archived.startswith(_GZIP):
+        # Headers of an archive can be of any length, so the limit also applies to them.
+        archived = gzip.GzipFile(fileobj=io.BytesIO(archived)).read(_MAX_ARCHIVE_BYTES + 1)
+        if len(archived) > _MAX_ARCHIVE_BYTES:
+            raise ValueError(_MESSAGE_TOO_LARGE)
+    with tarfile.open(fileobj=io.BytesIO(archived), mode="r:") as archive:
+        for member in archive:
+            yield member.name.removeprefix("./"), member.size, archive.extractfile(member) if member.isreg() else None
+
+
+def _is_plausible(key: str) -> bool:
+    """True if a file of the kernel can have this path."""
+    return len(key) <= _MAX_KEY_LENGTH and key.count("/") <= _MAX_DEPTH

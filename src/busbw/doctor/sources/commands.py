@@ -14,9 +14,7 @@ from threading import RLock
 from busbw.doctor.model import Absent, Unreadable
 
 MAX_OUTPUT_BYTES = 4 << 20
-COMMAND_LIMIT_S = 3.0
-"""Time limit of one command."""
-ALL_COMMANDS_LIMIT_S = 3.7
+LIMIT_S = 3.5
 """Time limit of all commands together. The checks have a longer limit, so that they can still decide."""
 _POLL_S = 0.005
 """Interval between reads of the output."""
@@ -32,7 +30,7 @@ class Commands:
     """Runs commands, in several threads at once."""
 
     def __init__(self) -> None:
-        self._end_s = time.monotonic() + ALL_COMMANDS_LIMIT_S
+        self._end_s = time.monotonic() + LIMIT_S
         self._running: set[_Process] = set()
         self._lock = RLock()  # reentrant, because a signal handler may call `close` in the thread that holds the lock
 
@@ -45,19 +43,19 @@ class Commands:
         """
         command = shlex.join(words)
         with self._lock:  # `close` must know each started process
-            limit_s = min(COMMAND_LIMIT_S, self._end_s - time.monotonic())
-            if limit_s <= 0:
+            end_s = self._end_s
+            if time.monotonic() >= end_s:
                 raise Unreadable(f"{command} was not started, because the time for commands is over")
             process = _start(words)
             self._running.add(process)
         try:
-            output, has_ended = _read_until_end(process, limit_s)
+            output, has_ended = _read_until_end(process, end_s)
         finally:
             self._running.discard(process)
         if len(output) > MAX_OUTPUT_BYTES:
             raise Unreadable(f"{command} printed more than {MAX_OUTPUT_BYTES >> 20} MiB")
         if not has_ended:
-            raise Unreadable(f"{command} did not end within {limit_s:.2g} s")
+            raise Unreadable(f"{command} did not end in time")
         if process.returncode:
             first_line = output.decode(errors="replace").strip().partition("\n")[0][:120]
             raise Unreadable(f"{command} failed: {first_line or f'exit code {process.returncode}'}")
@@ -89,21 +87,11 @@ def _start(words: list[str]) -> _Process:
         raise Unreadable(f"{words[0]} cannot be started: {getattr(error, 'strerror', error)}") from error
 
 
-def _read_until_end(process: _Process, limit_s: float) -> tuple[bytes, bool]:
+def _read_until_end(process: _Process, end_s: float) -> tuple[bytes, bool]:
     """Returns the output of a process, and True if the process ended within the limits of time and output.
 
     Otherwise kills the process and its children.
     """
-    end_s = time.monotonic() + limit_s
-    output, is_complete = _read_output(process, end_s)
-    if is_complete and _has_ended(process, end_s):
-        return output, True
-    _kill(process)
-    return output, False
-
-
-def _read_output(process: _Process, end_s: float) -> tuple[bytes, bool]:
-    """Returns the output of a process, and True if the output is complete."""
     assert process.stdout is not None
     output = bytearray()
     os.set_blocking(process.stdout.fileno(), False)
@@ -117,16 +105,12 @@ def _read_output(process: _Process, end_s: float) -> tuple[bytes, bool]:
             else:
                 output += part
                 is_open = bool(part)  # an empty part is the end of the pipe
-    return bytes(output), not is_open
-
-
-def _has_ended(process: _Process, end_s: float) -> bool:
-    """True if the process ends before `end_s`. Waits for this end."""
-    try:
-        process.wait(max(0.0, end_s - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    if not is_open:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, end_s - time.monotonic()))
+            return bytes(output), True
+    _kill(process)
+    return bytes(output), False
 
 
 def _kill(process: _Process) -> None:

@@ -1,10 +1,10 @@
 """Keeps everything that checks read. A capture then has all values, and no value is read twice."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from threading import Lock
 from typing import TypeAlias, TypeVar
 
-from busbw.doctor.model import Unreadable
+from busbw.doctor.model import Unreadable, absolute_path
 from busbw.doctor.model.tree import Tree
 
 T = TypeVar("T")
@@ -18,33 +18,30 @@ class Recording:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._lock = Lock()
-        self._key_locks: dict[tuple[str, str], Lock] = {}
+        self._key_locks: dict[str, Lock] = {}
         self.files: dict[str, Outcome[bytes]] = {}
         self.folders: dict[str, Outcome[tuple[str, ...]]] = {}
         self.targets: dict[str, Outcome[str]] = {}
 
-    def unfinished(self) -> tuple[str, ...]:
-        """Returns the keys that a thread still reads, such as keys of a device that hangs."""
-        outcomes: dict[str, Container[str]] = {"file": self.files, "folder": self.folders, "target": self.targets}
-        return tuple(key for kind, key in tuple(self._key_locks) if key not in outcomes[kind])
-
     def read(self, key: str) -> bytes:
         """Returns the content of a file, the output of a command, or a fact."""
-        return self._recorded("file", key, self.files, self._tree.read)
+        return self._recorded(key, self.files, self._tree.read)
 
     def names(self, key: str) -> tuple[str, ...]:
         """Returns the names in a folder."""
-        return self._recorded("folder", key, self.folders, self._tree.names)
+        return self._recorded(key, self.folders, self._tree.names)
 
     def target(self, key: str) -> str:
         """Returns the key of a file or folder without symbolic links in it."""
-        return self._recorded("target", key, self.targets, self._tree.target)
+        return self._recorded(key, self.targets, self._tree.target)
 
-    def _recorded(self, kind: str, key: str, outcomes: dict[str, Outcome[T]], get: Callable[[str], T]) -> T:
+    def _recorded(self, key: str, outcomes: dict[str, Outcome[T]], get: Callable[[str], T]) -> T:
         with self._lock:
-            key_lock = self._key_locks.setdefault((kind, key), Lock())
+            key_lock = self._key_locks.setdefault(key, Lock())
         with key_lock:
             if key not in outcomes:
+                # A capture has this outcome if the reading never ends, as of a device that hangs.
+                outcomes[key] = Unreadable(f"an answer for {absolute_path(key)} in time")
                 try:
                     outcomes[key] = get(key)
                 except Unreadable as error:

@@ -3,7 +3,7 @@
 Redaction applies to the keys, the values and the manifest. Secrets are tokens, passwords, and variables that
 `may_be_secret` selects.
 
-A replacement is the same in the whole capture and keeps the class of an address, so that checks decide as before.
+A replacement is the same in the whole capture, and a link-local address stays one, so that checks decide as before.
 Names of interfaces and RDMA devices stay, except that the MAC address in a name such as enx0c42a1b2c3d4 is replaced.
 Evidence stays readable.
 """
@@ -21,7 +21,6 @@ import msgspec
 
 from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_key, command_words
 from busbw.doctor.sources.capture import Capture, Manifest
-from busbw.doctor.sources.pseudonyms import Pseudonyms
 from busbw.engine import NODE_NAME_VARIABLE
 from busbw.secret_variables import may_be_secret
 
@@ -60,6 +59,9 @@ _IPV6 = r"(?<![\w:.])(?:[0-9a-fA-F]{0,4}:){2,7}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-
 _IPV4 = r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]|-\w)"
 _EXPLODED_LENGTH = 39
 """Length of an IPv6 address with all digits."""
+# First pseudonyms for addresses: in 10.0.0.0/8 and fd00::/64, or link-local.
+_NETWORK, _LINK_LOCAL = IPv4Address("10.0.0.0"), IPv4Address("169.254.0.0")
+_NETWORK_6, _LINK_LOCAL_6 = IPv6Address("fd00::"), IPv6Address("fe80::")
 _VERSION_WORDS = ("version", "firmware", "driver", "fw", "pkg", "release")
 """Words before a version that looks like an IPv4 address."""
 _CONTEXT_LENGTH = 24
@@ -80,9 +82,7 @@ with another meaning."""
 def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
     """Returns the capture without what identifies a machine or a person.
 
-    Args:
-        capture: Values of a machine.
-        names: Kind ("host", "domain" or "user") and text of names that the capture does not state.
+    `names` has kind ("host", "domain" or "user") and text of names that the capture does not state.
     """
     redaction = _Redaction([*names, *_stated_names(capture)])
     redact_key, manifest = redaction.redact_key, capture.manifest
@@ -95,7 +95,6 @@ def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
     return Capture(
         files,
         Manifest(
-            busbw_version=manifest.busbw_version,
             folders=folders,
             targets={redact_key(link): redact_key(target) for link, target in sorted(manifest.targets.items())},
             absent=tuple(map(redact_key, manifest.absent)),
@@ -115,11 +114,10 @@ def names_of_this_machine() -> list[tuple[str, str]]:
 
 
 def _stated_names(capture: Capture) -> list[tuple[str, str]]:
-    hosts = [capture.files.get(key, b"") for key in ("proc/sys/kernel/hostname", "etc/hostname", "commands/hostname")]
     variables = _variables(capture.files.get(_ENVIRONMENT, b""))
-    texts = [host.decode(errors="replace").strip() for host in hosts]
-    texts += [variables.get(name, "") for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST", NODE_NAME_VARIABLE)]
-    return [*chain.from_iterable(map(_host_names, texts)), ("user", variables.get("SLURM_JOB_USER", ""))]
+    hosts = [variables.get(name, "") for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST", NODE_NAME_VARIABLE)]
+    hosts.append(capture.files.get("proc/sys/kernel/hostname", b"").decode(errors="replace").strip())
+    return [*chain.from_iterable(map(_host_names, hosts)), ("user", variables.get("SLURM_JOB_USER", ""))]
 
 
 def _host_names(text: str) -> list[tuple[str, str]]:
@@ -134,11 +132,49 @@ def _variables(content: bytes) -> dict[str, str]:
     return {}
 
 
+class _Pseudonyms:
+    """Numbers the names of each kind in the order of appearance, from 1."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, dict[object, int]] = {}
+
+    def number(self, kind: str, name: object) -> int:
+        """Returns the number of a name."""
+        numbers = self._numbers.setdefault(kind, {})
+        return numbers.setdefault(name, len(numbers) + 1)
+
+    def name(self, kind: str, name: str) -> str:
+        """Returns the pseudonym of a name: "host-1"."""
+        return f"{kind}-{self.number(kind, name)}"
+
+    def ipv4(self, address: IPv4Address) -> IPv4Address:
+        """Returns another address, which is link-local if this one is. Netmasks and addresses of fixed meaning stay."""
+        if address.packed[0] in (0, 127, 255) or address.is_multicast:
+            return address
+        return (_LINK_LOCAL if address.is_link_local else _NETWORK) + self.number("IPv4 address", address)
+
+    def ipv6(self, address: IPv6Address) -> IPv6Address:
+        """Returns another address of the same class."""
+        if address.ipv4_mapped is not None:
+            return IPv6Address((0xFFFF << 32) | int(self.ipv4(address.ipv4_mapped)))
+        if int(address) >> 32 == 0 or address.is_multicast:  # such as ::1, and ::0604 as a class of PCI devices
+            return address
+        return (_LINK_LOCAL_6 if address.is_link_local else _NETWORK_6) + self.number("IPv6 address", address)
+
+    def hardware(self, value: bytes) -> bytes:
+        """Returns the pseudonym of an address of Ethernet (6 bytes), a GUID (8), or IP over InfiniBand (20)."""
+        is_group = len(value) == 6 and value[0] & 1 == 1
+        if is_group or set(value) in ({0}, {0xFF}):
+            return value
+        locally_administered = b"\x02"
+        return locally_administered + self.number("hardware address", value).to_bytes(len(value) - 1, "big")
+
+
 class _Redaction:
     """Replaces what identifies a machine or a person in texts."""
 
     def __init__(self, names: Iterable[tuple[str, str]]) -> None:
-        self._pseudonyms = Pseudonyms()
+        self._pseudonyms = _Pseudonyms()
         kinds = {
             name: kind
             for kind, name in names
@@ -154,7 +190,7 @@ class _Redaction:
             _UUID: lambda match: f"00000000-0000-4000-8000-{self._pseudonyms.number('UUID', match[0].lower()):012x}",
             _DIGEST: lambda match: f"{self._pseudonyms.number('digest', match[0]):064x}",
             _HARDWARE: self._hardware,
-            _GUID: self._guid,
+            _GUID: self._hardware,
             _IPV6: self._ipv6,
             _IPV4: self._ipv4,
         }
@@ -207,12 +243,9 @@ class _Redaction:
         return match[0].removesuffix(name) + self._pseudonyms.name(kind, name)
 
     def _hardware(self, match: re.Match[str]) -> str:
-        value = self._pseudonyms.hardware(bytes.fromhex(match[0].replace(":", "")))
-        return value.hex(":") if ":" in match[0] else value.hex()
-
-    def _guid(self, match: re.Match[str]) -> str:
-        digits = f"{self._pseudonyms.guid(int(match[0].replace(':', ''), 16)):016x}"
-        return ":".join(re.findall("....", digits)) if ":" in match[0] else digits
+        digits = self._pseudonyms.hardware(bytes.fromhex(match[0].replace(":", ""))).hex()
+        group_length = match[0].find(":")  # 2 digits, or 4 of a GUID
+        return ":".join(re.findall("." * group_length, digits)) if group_length > 0 else digits
 
     def _ipv6(self, match: re.Match[str]) -> str:
         if all(len(part) <= 2 for part in match[0].split(":")):

@@ -1,7 +1,5 @@
 """Tree of this machine. Reading it changes nothing. A read from a device that hangs may never return."""
 
-import os
-import stat
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,10 +7,9 @@ from pathlib import Path
 from busbw.doctor.model import Absent, Unreadable, absolute_path
 from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_words
 from busbw.doctor.sources.commands import Commands
+from busbw.files import read_user_file
 from busbw.units import plain
 
-MAX_FILE_BYTES = 1 << 20
-"""Maximum length of a file. Files of the kernel are shorter."""
 GROWTH_PERIOD_S = 1.0
 """Minimum time between the two readings of a counter."""
 
@@ -77,25 +74,10 @@ class ThisMachine:
         return _utf_8(str(target.relative_to(root))) if target.is_relative_to(root) else key
 
     def _read_file(self, key: str) -> bytes:
-        path = self._root / key
-        descriptor = -1
         try:
-            # Opening a device could have effects, and opening a pipe could block.
-            if not stat.S_ISREG(path.stat().st_mode):
-                raise Unreadable(f"{absolute_path(key)} is not a regular file")
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            content = bytearray()
-            # Some files of the kernel return less than requested before their end.
-            while part := os.read(descriptor, MAX_FILE_BYTES + 1 - len(content)):
-                content += part
-                if len(content) > MAX_FILE_BYTES:
-                    raise Unreadable(f"{absolute_path(key)} is longer than {MAX_FILE_BYTES >> 20} MiB")
+            return read_user_file(self._root / key)
         except (OSError, ValueError) as error:
             raise _unreadable(key, error) from error
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
-        return bytes(content)
 
 
 def _utf_8(name: str) -> str:

@@ -101,7 +101,6 @@ ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetMigMode": [0, 0],
     "nvmlDeviceGetComputeMode": 0,
     "nvmlDeviceGetComputeRunningProcesses": [],
-    "nvmlDeviceGetNvLinkRemoteDeviceType": 2,
 }
 """Answers of the functions that are the same for each GPU."""
 
@@ -134,7 +133,7 @@ def test_a_driver_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = fact.gpus
     assert (first.bus_id, first.name, first.power_limit_w) == ("0000:1b:00.0", "NVIDIA H100 80GB HBM3", 700.0)
     assert (first.remap_pending, first.remap_failure) == (True, False)
-    assert second.nvlinks == NvLinks(count=18, inactive=(4,), to_switch=True, speeds_mbps=(26562,), recoveries=0)
+    assert second.nvlinks == NvLinks(count=18, inactive=(4,), speeds_mbps=(26562,), recoveries=0)
     assert first.nvlinks is not None
     assert (first.nvlinks.recoveries or 0) > 0
     assert first.failures == {}

@@ -190,7 +190,7 @@ def test_the_cost_needs_the_system(tmp_path: Path) -> None:
     assert 0.8 < finding.cost.busbw_now_gbps / finding.cost.busbw_fixed_gbps < 0.95
 
 
-def test_an_old_version_of_nccl_does_not_know_the_module(tmp_path: Path) -> None:
+def test_the_fix_names_the_version_of_nccl_that_finds_the_module(tmp_path: Path) -> None:
     lines = with_messages(A100, "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'")
     assert "2.23" in examine(tmp_path, lines).findings[0].fix
 

@@ -8,7 +8,8 @@ import pytest
 from doctor_machines import TestMachine, expanded
 
 from busbw.doctor.catalog import checks_of
-from busbw.doctor.compared_values import NodeValues, compared_values, read_values
+from busbw.doctor.checks.nodes.differences import CHECKS, NodeValues, read_values
+from busbw.doctor.cost import Job
 from busbw.doctor.examination import examine
 from busbw.doctor.result import Result
 
@@ -133,14 +134,14 @@ def compare(machines: Sequence[TestMachine]) -> Result:
     for index, machine in enumerate(machines, 1):
         nodes.append(NodeValues(node=f"n{index}"))
         read_values(machine.machine, nodes[-1])
-    return examine(checks_of("nodes"), nodes, system=None, limit_s=60)
+    return examine(checks_of("nodes"), nodes, Job(), limit_s=60)
 
 
 def test_equal_nodes_have_no_finding() -> None:
     result = compare([HEALTHY] * 4)
     assert not result.findings
     assert not result.could_not_check
-    assert len(result.passed) == len(compared_values()) == len({each[0] for each in CHANGED})
+    assert len(result.passed) == len(CHECKS) == len({each[0] for each in CHANGED})
 
 
 @pytest.mark.parametrize(("check", "machine", "text"), CHANGED, ids=[each[0] for each in CHANGED])

@@ -51,7 +51,6 @@ class Job:
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Job:
     """Limits of time are raised. On a busy machine, a check that does not end in time would change the result."""
     monkeypatch.setattr(node_record, "LIMIT_S", LONG_S)
-    monkeypatch.setattr(node_record, "_SYSTEM_LIMIT_S", LONG_S)
     monkeypatch.setattr(node_record, "examine", partial(examine, limit_s=LONG_S))
     folder = tmp_path / "nodes"
     folder.mkdir()

@@ -159,4 +159,4 @@ def test_the_folder_of_an_unpacked_capture_is_one(tmp_path: Path) -> None:
 def test_another_folder_is_no_capture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert main(["doctor", "--root", str(tmp_path)]) == 2
-    assert "manifest.json" in capsys.readouterr().err
+    assert "has no capture" in capsys.readouterr().err

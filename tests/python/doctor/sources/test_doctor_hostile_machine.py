@@ -13,6 +13,7 @@ import pytest
 from conftest import BUSBW
 from polling import HANG_GUARD_S
 
+from busbw.doctor.cost import Job
 from busbw.doctor.examination import examine
 from busbw.doctor.model import Absent, Check, Finding, Machine, Unreadable
 from busbw.doctor.sources import commands
@@ -100,7 +101,7 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-    monkeypatch.setattr(commands, "COMMAND_LIMIT_S", SHORT_S)
+    monkeypatch.setattr(commands, "LIMIT_S", SHORT_S)
     return folder
 
 
@@ -206,11 +207,11 @@ def test_a_reading_that_hangs_is_undecided_also_in_the_capture(root: Path) -> No
 
     recording = Recording(ThisMachine({"facts/limits.json": hang}, root))
     check = check_of(lambda machine: machine._tree.read("facts/limits.json"))
-    result = examine([check], Machine(recording), system=None, limit_s=SHORT_S)
+    result = examine([check], Machine(recording), Job(), limit_s=SHORT_S)
     (missing,) = result.could_not_check
     assert "did not end" in missing.missing
-    capture = capture_of(recording, busbw_version="")
-    (missing,) = examine([check], Machine(capture), system=None).could_not_check
+    capture = capture_of(recording)
+    (missing,) = examine([check], Machine(capture), Job()).could_not_check
     assert "in time" in missing.missing
 
 
@@ -219,17 +220,17 @@ def test_a_check_that_fails_is_undecided(root: Path, capfd: pytest.CaptureFixtur
     def fail(_machine: Machine) -> None:
         raise error
 
-    (missing,) = examine([check_of(fail)], machine_at(root), system=None).could_not_check
+    (missing,) = examine([check_of(fail)], machine_at(root), Job()).could_not_check
     assert type(error).__name__ in missing.missing
     assert capfd.readouterr() == ("", "")
 
 
 PROGRAM = """
 import ctypes, sys, time
-from busbw.doctor.facts.process import READERS, Limits
+from busbw.doctor.facts import process
 from busbw.doctor.sources import commands
 libc = ctypes.CDLL(None)
-READERS[Limits] = lambda: libc.sleep(1000) or Limits()   # a driver's library that hangs
+process.read_limits = lambda: libc.sleep(1000) or process.Limits()   # a driver's library that hangs
 from busbw.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check, require
 from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
-from busbw.doctor.parts.platform import uptime_s
+from busbw.doctor.parts.job import uptime_s
 
 _WINDOW_S = 2 * 3600
 """Age up to which events count. A later reset may have corrected the error of an older event."""

@@ -6,8 +6,7 @@ from contextlib import suppress
 from busbw.doctor.facts.gpus import Gpu, NvLinks
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Unreadable, check, require
 from busbw.doctor.parts.gpus import gpu_finding, gpus_with_fields, has_nvswitch, require_fields
-from busbw.doctor.parts.job import node_count
-from busbw.doctor.parts.platform import has_just_booted, is_arm
+from busbw.doctor.parts.job import has_just_booted, is_arm, node_count
 
 _NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
 """States of a GPU's registration at the fabric manager (`Fabric.state`)."""
@@ -25,11 +24,6 @@ def _registration_state(gpu: Gpu) -> int:
     return gpu.fabric.state if gpu.fabric else _NOT_SUPPORTED
 
 
-def _is_at_switch(gpu: Gpu) -> bool:
-    """True if links lead to a switch. Virtual machines hide the ends of links, but not the registration."""
-    return _links(gpu).to_switch or _registration_state(gpu) == _COMPLETED
-
-
 @check(
     reads="NVML: nvlinks; /proc/driver/nvidia-nvswitch/devices",
     rule="All GPUs of one model at an NVLink switch have the same number of active links.",
@@ -40,8 +34,10 @@ def _is_at_switch(gpu: Gpu) -> bool:
 )
 @require_fields("nvlinks")
 def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
-    require(has_nvswitch(machine) or any(map(_is_at_switch, gpus)), "no NVLink switch")
+    # Bridges join only some of the PCIe cards, so inactive links are normal without a switch. Virtual machines and
+    # racks do not list their switches, but register their GPUs.
+    is_registered = any(_registration_state(gpu) == _COMPLETED for gpu in gpus)
+    require(has_nvswitch(machine) or is_registered, "no NVLink switch")
     require(len(gpus) != 1, "one GPU, which may be that of a virtual machine without NVLinks")
     for gpu in gpus:
         active = _links(gpu).active
@@ -121,11 +117,9 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
         is_registered = all(_registration_state(gpu) == _COMPLETED for gpu in gpus)
     if not is_registered and values["ActiveState"] == "inactive" and has_just_booted(machine):
         raise Unreadable("the final state of the fabric manager; the node has just booted")
-    yield Finding(
-        "risk" if is_registered else "broken",
-        f"the fabric manager is {values['ActiveState']}",
-        (Evidence(" ".join(_SERVICE), values["ActiveState"]),),
-    )
+    problem = f"the fabric manager is {values['ActiveState']}"
+    evidence = (Evidence(" ".join(_SERVICE), values["ActiveState"]),)
+    yield Finding("risk" if is_registered else "broken", problem, evidence)
 
 
 @check(

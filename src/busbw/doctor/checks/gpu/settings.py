@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model import Finding, Machine, Severity, check
 from busbw.doctor.parts.gpus import gpu_finding, odd_gpus, require_fields
+from busbw.doctor.parts.job import is_virtual
 from busbw.doctor.parts.pci import CLASS_3D, DEVICES
-from busbw.doctor.parts.platform import is_virtual
 
 _MAX_USED_BYTES = 2 << 30
 """Memory that may be in use without a finding. MPS, DCGM and persistence mode keep up to 1 GiB."""

@@ -29,16 +29,12 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
     bad: tuple[_BadValue, ...]
     shown: tuple[str, ...] = ()
     """Further fields in the evidence."""
-    all_rows: bool = False
-    """True to report all matching rows. False: only the first one."""
 
 
 def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
-        rows = [row for row in entry.bad if matches(str(value_of(gpu, row.field)), row.values)]
-        if not entry.all_rows:
-            rows = rows[:1]
-        for row in rows:
+        row = next((row for row in entry.bad if matches(str(value_of(gpu, row.field)), row.values)), None)
+        if row is not None:
             problem = row.problem.format(value=value_of(gpu, row.field))
             yield gpu_finding(gpu, row.severity, problem, row.field, *entry.shown, fix=row.fix)
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from busbw.doctor.model import Evidence, Finding, Machine, check, require
+from busbw.doctor.parts.job import allowed_cpus
 from busbw.doctor.parts.pci import DEVICES, gpus, rdma_devices
-from busbw.doctor.parts.platform import allowed_cpus
 from busbw.topology.cpu_ranges import parse_ranges
 
 _CPUS = "sys/devices/system/cpu"
@@ -34,8 +34,7 @@ def cpu_governor(machine: Machine) -> Iterator[Finding]:
     for policy in machine.names_or_empty(_POLICIES):
         # The kernel keeps the folder of a CPU that is offline, but refuses to read it.
         number = policy.removeprefix("policy")
-        is_offline = bool(online) and number.isdecimal() and int(number[:9]) not in online
-        if is_offline:
+        if online and number.isdecimal() and int(number[:9]) not in online:
             continue
         uses_preference = machine.text_or_none(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
         name = "energy_performance_preference" if uses_preference else "scaling_governor"

@@ -49,10 +49,7 @@ def _may_ignore_limit(machine: Machine) -> bool:
     capabilities = re.search(r"^CapEff: *([0-9a-f]{1,16})$", machine.text("proc/self/status"), re.MULTILINE)
     # The first namespace maps all 4294967295 user IDs to themselves, from 0 on.
     is_first_namespace = machine.text("proc/self/uid_map").split() == ["0", "0", "4294967295"]
-    if capabilities is None or not is_first_namespace:
-        return False
-    mask = int(capabilities[1], 16)
-    return bool(mask & (1 << _IPC_LOCK))
+    return bool(is_first_namespace and capabilities and int(capabilities[1], 16) & (1 << _IPC_LOCK))
 
 
 @check(
@@ -140,12 +137,7 @@ def _group_findings(
 ) -> Iterator[Finding]:
     """Yields a finding if the strictest limit of the groups allows less than `min_per_gpu` for each used GPU.
 
-    Args:
-        machine: Machine with the groups.
-        controller: "cpu" or "memory".
-        names: Names of the file with the limit, in versions 2 and 1 of control groups.
-        min_per_gpu: Required CPUs or bytes for each GPU.
-        text: Returns the text of a limit.
+    `names` are the files with the limit in versions 2 and 1 of control groups. `text` returns the text of a limit.
     """
     paths = [f"{folder}/{name}" for folder in _group_folders(machine, controller) for name in names]
     limits = [(number, path) for path in paths if (number := _group_limit(machine, path)) is not None]

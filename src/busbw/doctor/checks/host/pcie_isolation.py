@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, Unreadable, check, require
+from busbw.doctor.parts.job import is_arm, is_virtual
 from busbw.doctor.parts.pci import DEVICES, PciDevice, bridges_above, gpus, rdma_devices
-from busbw.doctor.parts.platform import is_arm, is_virtual
 
 _COMMAND = ("lspci", "-D", "-vvv", "-d", "*:*:0604")
 """Prints the capabilities of all PCI bridges (class 0604), which include PCIe ports."""

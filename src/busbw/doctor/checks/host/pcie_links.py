@@ -1,38 +1,15 @@
 """Width and speed of the PCIe links of GPUs, RDMA devices and the bridges above them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
-from busbw.doctor.parts.pci import DEVICES, PciDevice, PciLink, gpus, links_above, rdma_devices, rdma_gbit
-from busbw.doctor.parts.platform import is_virtual
+from busbw.doctor.parts.job import is_virtual
+from busbw.doctor.parts.nics import rdma_gbit
+from busbw.doctor.parts.pci import DEVICES, PciDevice, PciLink, gpus, links_above, rdma_devices
 
 _PAYLOAD_SHARE = 0.85
 """Share of a link's rate that GPUDirect reaches: 400 Gbit/s NICs move 26 to 28 GB/s through 31.5 GB/s (Gen5 x8)."""
-
-
-class _LinkPosition(NamedTuple):
-    """A link, and its position above a device."""
-
-    link: PciLink
-    device: PciDevice
-    """First device that is at or below the lower end of the link."""
-    depth: int
-    """Number of links between the device and this link. 0: the link of the device itself."""
-
-    @property
-    def label(self) -> str:
-        """The device or bridge at the lower end, for findings."""
-        return self.device.label if self.depth == 0 else f"the bridge {self.link.lower} above {self.device.label}"
-
-
-def _links(machine: Machine, devices: Sequence[PciDevice]) -> list[_LinkPosition]:
-    """Returns each link above the devices once."""
-    links: dict[str, _LinkPosition] = {}
-    for device in reversed(devices):  # so that the first device of a shared link replaces the others
-        for depth, link in enumerate(links_above(machine, device.bus_id)):
-            links[link.lower] = _LinkPosition(link, device, depth)
-    return list(links.values())
 
 
 def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> Iterator[Finding]:
@@ -40,42 +17,42 @@ def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> It
     nics = rdma_devices(machine)
     # The speed of a link to a GPU drops while the GPU is idle; its width does not.
     devices = (*nics, *gpus(machine)) if name == "width" else nics
-    links = _links(machine, devices)
+    # By lower end: the link, the first device at or below this end, and the number of links between both.
+    links: dict[str, tuple[PciLink, PciDevice, int]] = {}
+    for device in devices:
+        for depth, link in enumerate(links_above(machine, device.bus_id)):
+            links.setdefault(link.lower, (link, device, depth))
     require(links, "no GPU or RDMA device below a PCIe port")
     best: dict[tuple[str, int], float] = {}  # by the model of the device and the depth
-    for link, device, depth in links:
+    for link, device, depth in links.values():
         best[device.model, depth] = max(getattr(link, name), best.get((device.model, depth), 0.0))
     is_physical = not is_virtual(machine)
-    for position in links:
-        link, device, depth = position
+    for link, device, depth in links.values():
         now, possible = getattr(link, name), getattr(link, f"max_{name}")
         # A slot can be narrower by design. A low value is a defect if an equal device has more, or on a physical NIC.
         is_link_of_nic = depth == 0 and device in nics
         is_defect = now < best[device.model, depth] or (is_link_of_nic and is_physical)
         if 0 < now < possible and is_defect:
+            label = device.label if depth == 0 else f"the bridge {link.lower} above {device.label}"
             yield Finding(
                 "slow",
-                f"the PCIe {name} of {position.label} is {now:g}{unit} instead of {possible:g}{unit}",
+                f"the PCIe {name} of {label} is {now:g}{unit} instead of {possible:g}{unit}",
                 (
                     machine.evidence(f"{DEVICES}/{link.lower}/current_link_{name}"),
                     Evidence("what both ends of the link support", f"{possible:g}"),
                 ),
-                subject=position.label,
-                damage=_damage(machine, position, nics),
+                subject=label,
+                # GPUDirect between devices below one switch does not use the links above it, so their cost is unknown.
+                damage=_damage(machine, link, device, nics) if depth == 0 else None,
             )
 
 
-def _damage(machine: Machine, position: _LinkPosition, nics: Sequence[PciDevice]) -> Damage | None:
+def _damage(machine: Machine, link: PciLink, device: PciDevice, nics: Sequence[PciDevice]) -> Damage | None:
     """Returns the damage of a slow link to the rate of the device's NIC, or of the fastest NIC for a GPU."""
-    # The cost of a link above a bridge is unknown: GPUDirect between devices below one switch does not use that link.
-    if position.depth > 0:
-        return None
-    rates_gbit = [rdma_gbit(machine, nic.label) for nic in nics]
-    nic_gbit = rdma_gbit(machine, position.device.label) or max(rates_gbit, default=0.0)
-    if not nic_gbit:
-        return None
-    link_gbit = 8 * _PAYLOAD_SHARE * position.link.gbps  # 8: `gbps` is in GB/s
-    return Damage(nic_share=min(1.0, link_gbit / nic_gbit))
+    rates_gbit = [rdma_gbit(machine, nic.label) for nic in (device, *nics)]
+    nic_gbit = rates_gbit[0] or max(rates_gbit)  # a GPU has no rate
+    link_gbit = 8 * _PAYLOAD_SHARE * link.gbps  # 8: `gbps` is in GB/s
+    return Damage(nic_share=min(1.0, link_gbit / nic_gbit)) if nic_gbit else None
 
 
 @check(

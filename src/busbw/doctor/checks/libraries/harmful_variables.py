@@ -1,6 +1,6 @@
 """Variables with values that slow down collectives or put jobs at risk: one check for each variable."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -36,28 +36,16 @@ class HarmfulValue(Struct, array_like=True, frozen=True):
         return self.values.replace("|", " or ").replace("<", "below ").replace(">", "above ")
 
     @property
-    def forbidden_text(self) -> str:
-        """Values for a sentence on the rule, after "not": "0 or above 31", or "set" for any value."""
-        return "set" if self.values == "*" else self.values_text
-
-    @property
     def effect_sentence(self) -> str:
         """Effect as a sentence, such as "NCCL uses TCP sockets between nodes."."""
         return f"{self.effect[0].upper()}{self.effect[1:]}."
 
 
-def _pcie_damage(machine: Machine) -> Damage | None:
-    rate = pcie_gbps(machine)
-    return None if rate is None else Damage(fabric_cap_gbps=rate)
-
-
-_DAMAGES: dict[str, Callable[[Machine], Damage | None]] = {
-    "": lambda _machine: None,
-    "pcie": _pcie_damage,
-    "nvls": lambda _machine: Damage(nvls=False),
-    "half": lambda _machine: Damage(fabric_share=0.5, nvls=False),
-}
-"""Effects by the column `damage` of variables.toml."""
+def _damage(row: HarmfulValue, machine: Machine) -> Damage | None:
+    if row.damage == "pcie":
+        rate_gbps = pcie_gbps(machine)
+        return None if rate_gbps is None else Damage(fabric_cap_gbps=rate_gbps)
+    return {"nvls": Damage(nvls=False), "half": Damage(fabric_share=0.5, nvls=False)}.get(row.damage)
 
 
 def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Finding]:
@@ -72,7 +60,7 @@ def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Findi
             f"{setting.text}: {row.effect}",
             (setting.evidence,),
             subject=setting.name,
-            damage=_DAMAGES[row.damage](machine),
+            damage=_damage(row, machine),
             cost=row.effect_sentence,
             fix=setting.fix,
         )
@@ -83,7 +71,7 @@ def _check(rows: tuple[HarmfulValue, ...]) -> Check[Machine]:
     """Makes the check of one variable, with a rule such as "NCCL_NVLS_ENABLE is not 0 on machines with NVLS."."""
     variable = rows[0].variable
     effects = [f"{row.values_text}: {row.effect}" for row in rows]
-    rules = [f"not {row.forbidden_text} on machines with {row.traits}" for row in rows]
+    rules = [f"not {row.values_text} on machines with {row.traits}".replace("any value", "set") for row in rows]
     return Check(
         name=f"env-{variable.lower().replace('_', '-')}",
         area="libraries",

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION
 from busbw.doctor.facts.libraries import NCCL, Libraries, Library
-from busbw.doctor.model import Absent, Check, Evidence, Finding, Machine, Severity, Unreadable, check, require
+from busbw.doctor.model import Absent, Evidence, Finding, Machine, Severity, Unreadable, check, require
 from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.traits import has_traits
@@ -90,7 +90,7 @@ def nccl_known_defect(machine: Machine) -> Iterator[Finding]:
             yield Finding(defect.severity, problem, (Evidence(library.path, version),), fix=defect.fix)
 
 
-def _missing_plugins(kind: str, variables: tuple[str, ...], machine: Machine) -> Iterator[Finding]:
+def _missing_plugins(machine: Machine, kind: str, *variables: str) -> Iterator[Finding]:
     """Yields the plugins and files that the variables name and that do not exist. `kind`: net or tuner."""
     installed_nccl(machine)  # raises NotApplicable
     settings = read_settings(machine)
@@ -118,29 +118,23 @@ def _exists(machine: Machine, path: str) -> bool:
     return True
 
 
-def _plugin_check(kind: str, *variables: str, cost: str) -> Check[Machine]:
-    return Check(
-        name=f"{kind}-plugin",
-        area="libraries",
-        reads=f"{', '.join(variables)}; libnccl-{kind}*.so in the search path of the dynamic linker",
-        rule=f"The files that {' and '.join(variables)} name exist.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-        cost=cost,
-        fix=f"add the plugin's folder to LD_LIBRARY_PATH, or unset {variables[0]}",
-        examine=partial(_missing_plugins, kind, variables),
-    )
-
-
-CHECKS = (
-    _plugin_check(
-        "net",
-        "NCCL_NET_PLUGIN",
-        cost="NCCL falls back to its own network, which is TCP sockets if the NICs have no verbs.",
-    ),
-    _plugin_check(
-        "tuner",
-        "NCCL_TUNER_PLUGIN",
-        "NCCL_TUNER_CONFIG_FILE",
-        cost="NCCL chooses algorithms itself. If only some nodes lack the file, the job hangs.",
-    ),
+@check(
+    reads="NCCL_NET_PLUGIN; libnccl-net*.so in the search path of the dynamic linker",
+    rule="The files that NCCL_NET_PLUGIN names exist.",
+    source=DOCUMENTATION,
+    cost="NCCL falls back to its own network, which is TCP sockets if the NICs have no verbs.",
+    fix="add the plugin's folder to LD_LIBRARY_PATH, or unset NCCL_NET_PLUGIN",
 )
+def net_plugin(machine: Machine) -> Iterator[Finding]:
+    yield from _missing_plugins(machine, "net", "NCCL_NET_PLUGIN")
+
+
+@check(
+    reads="NCCL_TUNER_PLUGIN, NCCL_TUNER_CONFIG_FILE; libnccl-tuner*.so in the search path of the dynamic linker",
+    rule="The files that NCCL_TUNER_PLUGIN and NCCL_TUNER_CONFIG_FILE name exist.",
+    source=DOCUMENTATION,
+    cost="NCCL chooses algorithms itself. If only some nodes lack the file, the job hangs.",
+    fix="add the plugin's folder to LD_LIBRARY_PATH, or unset NCCL_TUNER_PLUGIN",
+)
+def tuner_plugin(machine: Machine) -> Iterator[Finding]:
+    yield from _missing_plugins(machine, "tuner", "NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE")

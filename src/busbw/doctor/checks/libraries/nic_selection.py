@@ -36,9 +36,6 @@ def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
             effect = f"also {', '.join(unnamed)}"
         else:
             continue
-        yield Finding(
-            "risk" if any(selected.values()) else "slow",
-            f"{word} in NCCL_IB_HCA selects {effect}",
-            (setting.evidence, Evidence(f"/{_RDMA}", ", ".join(devices))),
-            subject=setting.name,
-        )
+        problem = f"{word} in NCCL_IB_HCA selects {effect}"
+        evidence = (setting.evidence, Evidence(f"/{_RDMA}", ", ".join(devices)))
+        yield Finding("risk" if any(selected.values()) else "slow", problem, evidence, subject=setting.name)

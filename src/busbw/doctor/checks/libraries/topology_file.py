@@ -35,9 +35,6 @@ def topo_file(machine: Machine) -> Iterator[Finding]:
     listed = {bus_id.lower() for bus_id in _GPU.findall(text)}
     missing = [each for each in machine.names(DRIVER_GPUS) if each.lower() not in listed]
     if listed and missing:
-        yield Finding(
-            "slow",
-            f"{path} describes another machine: it lacks the GPUs {', '.join(missing)[:120]}",
-            (Evidence(path, f"GPUs {', '.join(sorted(listed))[:120]}"),),
-            fix=setting.fix if setting else None,
-        )
+        problem = f"{path} describes another machine: it lacks the GPUs {', '.join(missing)[:120]}"
+        evidence = (Evidence(path, f"GPUs {', '.join(sorted(listed))[:120]}"),)
+        yield Finding("slow", problem, evidence, fix=setting.fix if setting else None)

@@ -1,9 +1,9 @@
-"""Transports between ranks: NVLink within a node, and GPUDirect RDMA between nodes."""
+"""Transports between ranks: NVLink within and between nodes, reduction in its switch, and GPUDirect RDMA."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from busbw.doctor.model import Finding, Unreadable, check, require
+from busbw.doctor.model import Damage, Finding, Unreadable, check, require
 from busbw.doctor.nccl_log.nccl_log import Connection, Message, NcclLog
 
 _PEERS_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
@@ -11,11 +11,9 @@ _PEERS_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
 _GPUDIRECT_OFF = {"NCCL_NET_GDR_LEVEL": ("LOC", "0"), "NCCL_DMABUF_ENABLE": ("0",)}
 """Variables with the values that turn GPUDirect RDMA off."""
 _DISABLED = re.compile(r"NET/IB\w* : GPU Direct RDMA Disabled for HCA (?P<index>\d+) '(?P<name>[^']+)'")
-_ADAPTER = re.compile(r"NET/IB[^/]*/(?P<adapter>\d+)")
-"""Number of the adapter in a transport, such as 3 in "NET/IB/3/GDRDMA"."""
-_FIRST_MINOR_WITH_NEW_PEERMEM = 23
-"""First minor version of NCCL 2 that finds the module nvidia_peermem of DGX OS 7 (NVIDIA/nccl#1676)."""
-_UPDATE_FIX = "update NCCL to 2.23 or newer, which finds nvidia_peermem, or use DMA-BUF; modprobe nvidia_peermem"
+_MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
+_DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+) cliqueId (?P<clique>\w+)")
+"""NVLink domain of a GPU: "MNNVL busId 0x1b000 fabric UUID 5c.1f cliqueId 0x7ffe"."""
 
 
 def _group_by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
@@ -56,8 +54,7 @@ def _disabled_adapters(
     """Returns the messages that GPUDirect RDMA is off for an adapter that may carry data, by host and adapter name."""
     disabled: dict[str, dict[str, Message]] = {}
     for message, match in log.find(_DISABLED):
-        matches = [_ADAPTER.match(each.via) for each in rdma_connections.get(message.host, ())]
-        used_adapters = {adapter["adapter"] for adapter in matches if adapter}
+        used_adapters = {each.adapter for each in rdma_connections.get(message.host, ())}
         # Without connections of the host, the log does not show the used adapters. Then any adapter may carry data.
         may_carry_data = not used_adapters or match["index"] in used_adapters
         if message.host and may_carry_data:
@@ -70,23 +67,18 @@ def _disabled_adapters(
     rule="GPUDirect RDMA is on: the adapters of the job write received data into GPU memory.",
     source="NVIDIA/nccl#1676",
     cost="Data is copied through host memory: 180 GB/s between two nodes fell to 10 GB/s.",
-    fix="modprobe nvidia_peermem, or the open driver with kernel 5.12 or newer (DMA-BUF); unset NCCL_NET_GDR_LEVEL "
-    "and NCCL_DMABUF_ENABLE; nvidia-smi topo -m shows the distance of GPU and adapter",
+    fix="modprobe nvidia_peermem, which NCCL 2.23 and newer find on DGX OS 7, or the open driver with kernel 5.12 or "
+    "newer (DMA-BUF); unset NCCL_NET_GDR_LEVEL and NCCL_DMABUF_ENABLE; see the distance of GPU and adapter with "
+    "nvidia-smi topo -m",
 )
 def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
-    connections = _group_by_host(each for each in log.connections if _ADAPTER.match(each.via))
+    connections = _group_by_host(each for each in log.connections if each.adapter)
     disabled = _disabled_adapters(log, connections)
     require(connections or disabled, "the log has no InfiniBand or RoCE connection of known hosts")
-    is_old_version = log.minor_version is not None and log.minor_version < _FIRST_MINOR_WITH_NEW_PEERMEM
     for host, adapters in disabled.items():
-        yield Finding(
-            "slow",
-            f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}",
-            (next(iter(adapters.values())).evidence,),
-            subject=host,
-            fix=_UPDATE_FIX if is_old_version else None,
-        )
+        problem = f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}"
+        yield Finding("slow", problem, (next(iter(adapters.values())).evidence,), subject=host)
     setting = log.setting(_GPUDIRECT_OFF)
     for host, on_host in connections.items():
         received = [each for each in on_host if each.is_receive]
@@ -95,9 +87,54 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
             # Other connections with GPUDirect RDMA show that the host supports it, and a setting that it is turned off.
             # Without both, the host may not support it.
             is_avoidable = setting is not None or len(staged) < len(received)
-            yield Finding(
-                "slow" if is_avoidable else "risk",
-                f"{len(staged)} of {len(received)} connections to {host} copy data through host memory",
-                (staged[0].evidence, *((setting,) if setting else ())),
-                subject=host,
-            )
+            problem = f"{len(staged)} of {len(received)} connections to {host} copy data through host memory"
+            evidence = (staged[0].evidence, *((setting,) if setting else ()))
+            yield Finding("slow" if is_avoidable else "risk", problem, evidence, subject=host)
+
+
+@check(
+    reads='"NVLS multicast support" messages',
+    rule="All GPUs of a job offer NVLS if one does, or if the named system has it.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    cost="NCCL uses rings, which move more data over NVLink.",
+    fix="systemctl status nvidia-fabricmanager on this host; unset NCCL_CUMEM_ENABLE",
+)
+def log_nvls(log: NcclLog) -> Iterator[Finding]:
+    log.require_info()
+    found = list(log.find(_MULTICAST))
+    require(found, "the log has no message about NVLS")
+    is_nvls_expected = log.system_offers_nvls
+    if is_nvls_expected is None:  # no system is named, so one GPU with NVLS decides
+        is_nvls_expected = any(not match["no"] for _, match in found)
+    if not is_nvls_expected:
+        return  # GPUs without NVLS, or too few of them
+    # In the reversed order, the first message of a host replaces its later ones.
+    first_by_host = {message.host: message for message, match in reversed(found) if match["no"]}
+    for host, message in first_by_host.items():
+        problem = f"reduction in the NVLink switch (NVLS) is not available on a GPU of {host}"
+        yield Finding("slow", problem, (message.evidence,), subject=host, damage=Damage(nvls=False))
+
+
+@check(
+    reads='"MNNVL" messages: fabric UUID of each GPU, use by each communicator',
+    rule="NCCL uses NVLink between nodes of one NVLink domain.",
+    source="NVIDIA/nccl#1925",
+    cost="An NVL72 job of 8 GPUs reaches 44 to 387 instead of 841 GB/s.",
+    fix="unset NCCL_MNNVL_ENABLE and NCCL_P2P_DISABLE; check nvidia-imex-ctl -N and the IMEX channel",
+)
+def log_mnnvl(log: NcclLog) -> Iterator[Finding]:
+    log.require_info()
+    hosts_by_domain: dict[tuple[str, str], set[str]] = {}  # by the UUID of the domain, and the clique within the domain
+    for message, match in log.find(_DOMAIN):
+        is_in_domain = match["uuid"].strip("0.") != ""  # "0.0" is the UUID of no domain
+        if is_in_domain:
+            hosts_by_domain.setdefault((match["uuid"], match["clique"]), set()).add(message.host)
+    # Only the domain with the most hosts is examined, and one communicator is enough for a finding.
+    domain_hosts = max(hosts_by_domain.values(), key=len, default=set())
+    require(len(domain_hosts) > 1, "no two nodes of the log share an NVLink domain")
+    for communicator in log.communicators:
+        count = len(communicator.hosts & domain_hosts)
+        if communicator.uses_mnnvl is False and communicator.evidence and count > 1:
+            problem = f"{count} nodes share an NVLink domain, but the network connects them"
+            yield Finding("slow", problem, (communicator.evidence,))
+            return

@@ -42,12 +42,9 @@ def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
         first_by_host.setdefault(each.host, each)
     groups = {name: text or "" for name, text in match.groupdict().items()}
     others = f" (and {count_text(len(first_by_host) - 1, 'other host')})" if len(first_by_host) > 1 else ""
-    yield Finding(
-        line.severity,
-        line.problem.format_map({**groups, "host": message.host or "a host"}) + others,
-        tuple(each.evidence for each in first_by_host.values())[:_MAX_EVIDENCE],
-        subject=groups.get("part") or message.host or None,
-    )
+    problem = line.problem.format_map({**groups, "host": message.host or "a host"}) + others
+    evidence = tuple(each.evidence for each in first_by_host.values())[:_MAX_EVIDENCE]
+    yield Finding(line.severity, problem, evidence, subject=groups.get("part") or message.host or None)
 
 
 _LINES = msgspec.toml.decode((files("busbw.doctor.checks.log") / "lines.toml").read_bytes(), type=dict[str, _Line])

@@ -20,11 +20,9 @@ _EXPECTS_RDMA = re.compile(
     r"NCCL_IB_(?!DISABLE)\w+ set|NET/OFI|NET/IB : Using|NET/Plugin.*(?:hpcx|rdma)|NET/Socket : Using.*\]ib\w+:"
 )
 """Messages of nodes that have RDMA, or of users who expect it."""
-ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
+_ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
 """Message with the adapters of a host: "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"."""
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
-_RAIL = re.compile(r"NET/IB\w*/(\d+)")
-"""Number of the adapter in a transport, such as 3 in "NET/IB/3/GDRDMA"."""
 _Link: TypeAlias = tuple[frozenset[str], str, int]
 """Both hosts, both ranks and the channel of connections. Several communicators can have connections with one link."""
 _ByAdapter: TypeAlias = dict[str, Connection]
@@ -57,12 +55,8 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     if other_networks:
         problem += f"; others use {', '.join(sorted(other_networks))}"
         severity = "broken"
-    yield Finding(
-        severity,
-        problem,
-        tuple(each.evidence for each in (reason, message) if each is not None),
-        subject=host if len(on_sockets) == 1 else None,
-    )
+    evidence = tuple(each.evidence for each in (reason, message) if each is not None)
+    yield Finding(severity, problem, evidence, subject=host if len(on_sockets) == 1 else None)
 
 
 @check(
@@ -76,7 +70,7 @@ def log_adapters(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
     adapters: dict[str, frozenset[str]] = {}
     evidence: dict[str, Evidence] = {}
-    for message, match in log.find(ADAPTERS):
+    for message, match in log.find(_ADAPTERS):
         if message.host:
             names = frozenset(_ADAPTER.findall(match["list"]))
             adapters[message.host] = adapters.get(message.host, frozenset()) | names
@@ -106,17 +100,16 @@ def log_adapters(log: NcclLog) -> Iterator[Finding]:
 )
 def log_rails(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
-    lists = {message.host: match["list"] for message, match in log.find(ADAPTERS)}
+    lists = {message.host: match["list"] for message, match in log.find(_ADAPTERS)}
     senders: dict[_Link, _ByAdapter] = {}
     receivers: dict[_Link, _ByAdapter] = {}
     for connection in log.connections:
-        adapter = _RAIL.match(connection.via)
         # A number means the same adapter on two hosts only if both hosts list the same adapters.
         own_list, peer_list = lists.get(connection.host), lists.get(connection.peer_host)
-        if adapter and own_list is not None and own_list == peer_list:
+        if connection.adapter and own_list is not None and own_list == peer_list:
             link = (frozenset((connection.host, connection.peer_host)), connection.ends, connection.channel)
             side = receivers if connection.is_receive else senders
-            side.setdefault(link, {})[adapter[1]] = connection
+            side.setdefault(link, {})[connection.adapter] = connection
     both = [(senders[link], receivers[link]) for link in senders if link in receivers]
     require(both, "the log has no connection by InfiniBand or RoCE with both ends")
     leaving = [(sent, received) for sent, received in both if not sent.keys() & received.keys()]

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
-from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES, HarmfulValue
+from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES
 from busbw.doctor.model import Damage, Finding, check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.parts.value_patterns import matches
@@ -22,18 +23,11 @@ _PXN_VARIABLES = {"NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL"}
 _MIN_PXN_NODES = 3
 
 
-def _make_trait(pattern: str) -> Callable[[NcclLog], bool | None]:
-    """Returns a predicate: True if a log of several nodes has a message with this pattern.
-
-    The predicate returns None if a log of several nodes does not name the network.
-    """
-
-    def has_message(log: NcclLog) -> bool | None:
-        if log.max_host_count <= 1:
-            return False
-        return log.contains(re.compile(pattern)) if log.networks else None
-
-    return has_message
+def _shows(pattern: str, log: NcclLog) -> bool | None:
+    """True if a log of several nodes has a message with this pattern. None if such a log does not name the network."""
+    if log.max_host_count <= 1:
+        return False
+    return log.contains(re.compile(pattern)) if log.networks else None
 
 
 def _has_several_pcie_gpus(log: NcclLog) -> bool | None:
@@ -47,11 +41,11 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "NVLink": lambda log: log.has_nvlink,
     "several PCIe GPUs": _has_several_pcie_gpus,
     "NVLS": lambda log: log.system_offers_nvls,
-    "MNNVL": _make_trait(r"fabric UUID [0.]*[1-9a-f]"),
-    "RDMA": _make_trait("NET/IB : Using|NET/OFI"),
-    "InfiniBand or RoCE": _make_trait("NET/IB : Using"),
-    "InfiniBand": _make_trait(r"NET/IB : Using.*\d/IB"),
-    "EFA": _make_trait("NET/OFI Selected [Pp]rovider is efa"),
+    "MNNVL": partial(_shows, r"fabric UUID [0.]*[1-9a-f]"),
+    "RDMA": partial(_shows, "NET/IB : Using|NET/OFI"),
+    "InfiniBand or RoCE": partial(_shows, "NET/IB : Using"),
+    "InfiniBand": partial(_shows, r"NET/IB : Using.*\d/IB"),
+    "EFA": partial(_shows, "NET/OFI Selected [Pp]rovider is efa"),
     "other than Google Cloud": lambda log: (
         not any(name.startswith(("FasTrak", "GPUDirectTCPX", "gIB")) for name, _ in log.networks.values())
     ),
@@ -78,7 +72,8 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
         undecided = [(row.variable, value) for value in values if (row.variable, value) not in decided]
         if not undecided or row.variable in ignored:
             continue
-        traits = [_has_trait(log, trait) for trait in row.traits.split(", ") if trait]
+        # A trait without an entry in TRAITS counts as absent, because no message of NCCL shows it.
+        traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
         if False in traits:
             continue
         decided.update(undecided)
@@ -89,25 +84,10 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
             (log.variables[variable, value].evidence,),
             subject=row.variable,
             cost=row.effect_sentence,
-            damage=_damage(row),
+            # A log does not show the rate of the slots, so the damage "pcie" is unknown. "half" has only a sentence.
+            damage=Damage(nvls=False) if row.damage == "nvls" else None,
             fix=f"unset {row.variable}; it can also be in /etc/nccl.conf or ~/.nccl.conf",
         )
-
-
-def _has_trait(log: NcclLog, trait: str) -> bool | None:
-    """True if the job's machines have a trait. None if the log does not show it.
-
-    A trait without an entry in TRAITS counts as absent, because no message of NCCL shows it.
-    """
-    return TRAITS[trait](log) if trait in TRAITS else False
-
-
-def _damage(row: HarmfulValue) -> Damage | None:
-    """Returns the damage for the figures of the cost. None: the finding has only the sentence of the effect.
-
-    For the damage "pcie", a log does not show the rate of the slots. For "half", no figures are computed.
-    """
-    return Damage(nvls=False) if row.damage == "nvls" else None
 
 
 def _ignored_variables(log: NcclLog) -> set[str]:

@@ -49,12 +49,9 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
     is_majority_reachable = majority_value(reachable.values()) is True
     for port in ports:
         if not reachable[port.label]:
-            yield Finding(
-                severity="broken" if is_majority_reachable else "risk",
-                subject=port.label,
-                problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
-                evidence=(Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),),
-            )
+            problem = f"{port.label} has no GID of RoCE v2 with an address beyond its link"
+            evidence = (Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),)
+            yield Finding("broken" if is_majority_reachable else "risk", problem, evidence, subject=port.label)
         elif index is not None:
             gid_type = _gid_type(machine, port, index)
             if gid_type != "RoCE v2":
@@ -69,11 +66,11 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
 
 def _is_reachable(machine: Machine, port: Port) -> bool:
     """True if routers can reach the port: it has a GID of RoCE v2 that is not link-local."""
-    for index in machine.names(f"{port.folder}/gids"):
-        is_link_local = machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
-        if not is_link_local and _gid_type(machine, port, index) == "RoCE v2":
-            return True
-    return False
+    return any(
+        not machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
+        and _gid_type(machine, port, index) == "RoCE v2"
+        for index in machine.names(f"{port.folder}/gids")
+    )
 
 
 def _gid_type(machine: Machine, port: Port, index: str) -> str | None:

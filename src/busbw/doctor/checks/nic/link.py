@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from busbw.doctor.model import Damage, Finding, Machine, Unreadable, check
-from busbw.doctor.parts.job import node_count
+from busbw.doctor.parts.job import has_just_booted, node_count
 from busbw.doctor.parts.nics import NETWORK, compute_ports
 from busbw.doctor.parts.pci import gpus
-from busbw.doctor.parts.platform import has_just_booted
 
 _MIN_CLUSTER_NICS = 4
 """Minimum number of compute NICs of a node that needs links. With fewer, it may be a workstation without cables."""
@@ -60,12 +59,9 @@ def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
         subnet_manager = int(machine.word(f"{port.folder}/sm_lid"), base=0)  # an address such as 0x1; 0x0: none
         is_active_without_manager = port.is_active and subnet_manager == 0
         if port.lacks_subnet_manager or is_active_without_manager:
-            yield Finding(
-                "broken",
-                f"{port.label} has a link, but no subnet manager configures it ({port.state})",
-                (machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid")),
-                subject=port.label,
-            )
+            problem = f"{port.label} has a link, but no subnet manager configures it ({port.state})"
+            evidence = (machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid"))
+            yield Finding("broken", problem, evidence, subject=port.label)
 
 
 @check(

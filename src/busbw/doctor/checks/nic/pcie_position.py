@@ -32,13 +32,9 @@ def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
         is_limited_by_slot = link.width >= link.max_width and link.speed >= link.max_speed
         if port.is_active and is_limited_by_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:
             folder = f"{DEVICES}/{port.bus_id}"
-            yield Finding(
-                "slow",
-                f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {gbit:.0f} Gb/s",
-                tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed")),
-                subject=port.label,
-                damage=Damage(nic_share=gbit / port.rate_gbit),
-            )
+            problem = f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {gbit:.0f} Gb/s"
+            evidence = tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed"))
+            yield Finding("slow", problem, evidence, subject=port.label, damage=Damage(nic_share=gbit / port.rate_gbit))
 
 
 @check(

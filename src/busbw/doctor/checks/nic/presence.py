@@ -69,20 +69,16 @@ def efa_present(machine: Machine) -> Iterator[Finding]:
     require(expected, "no instance of AWS with several EFA devices")
     count = sum(device.is_efa for device in rdma_devices(machine))
     if count < expected:
-        yield Finding(
-            "slow",
-            f"{count} EFA devices work; {instance} has {expected}",
-            (machine.evidence(_PRODUCT), Evidence(f"/{INFINIBAND}", f"{count} EFA devices")),
-            damage=Damage(nic_share=count / expected) if count else None,
-        )
+        problem = f"{count} EFA devices work; {instance} has {expected}"
+        evidence = (machine.evidence(_PRODUCT), Evidence(f"/{INFINIBAND}", f"{count} EFA devices"))
+        yield Finding("slow", problem, evidence, damage=Damage(nic_share=count / expected) if count else None)
 
 
 def _efa_count(instance: str) -> int:
     """Returns the number of EFA devices that an instance type offers. 0 if unknown."""
     machine_type = built_in_types().get(instance)
-    resources = machine_type.resources if machine_type else []
-    counts = {resource.name: resource.count for resource in resources}
-    return counts.get(_EFA_RESOURCE, EFA_COUNTS_WITHOUT_MACHINE_TYPE.get(instance, 0))
+    counts = [each.count for each in machine_type.resources if each.name == _EFA_RESOURCE] if machine_type else []
+    return counts[0] if counts else EFA_COUNTS_WITHOUT_MACHINE_TYPE.get(instance, 0)
 
 
 @check(

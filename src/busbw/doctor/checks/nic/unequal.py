@@ -24,11 +24,8 @@ def _same_on_most_ports(
 
     The examination reports each port with another value than most ports. `compute_ports` returns ports of one model.
 
-    Args:
-        severity: Severity of a difference.
-        kinds: Kinds of ports to compare. If none is given: all kinds.
-        reduces_rate: True if a port with a lower rate reduces the bandwidth between nodes in the same proportion.
-            False: the cost of a difference is unknown.
+    With `reduces_rate`, a port with a lower rate reduces the bandwidth between nodes in the same proportion. Otherwise
+    the cost of a difference is unknown.
     """
 
     def make_examination(read: Reading) -> Examination:
@@ -40,7 +37,7 @@ def _same_on_most_ports(
             normal = majority_value(value for _, value in readings.values())
             if normal is None:
                 return  # without a majority, no port is the odd one
-            normal_gbit = majority_value(port.rate_gbit for port in ports) if reduces_rate else None
+            normal_gbit = (majority_value(port.rate_gbit for port in ports) if reduces_rate else None) or 0.0
             for port, (source, value) in readings.items():
                 if value != normal:
                     yield Finding(
@@ -48,19 +45,12 @@ def _same_on_most_ports(
                         f"{port.label} has {value}; most of {len(ports)} equal NICs have {normal}",
                         (Evidence(source, value),),
                         subject=port.label,
-                        damage=_lower_rate(port, normal_gbit),
+                        damage=Damage(nic_share=port.rate_gbit / normal_gbit) if port.rate_gbit < normal_gbit else None,
                     )
 
         return examine
 
     return make_examination
-
-
-def _lower_rate(port: Port, normal_gbit: float | None) -> Damage | None:
-    """Returns the damage of a port with a lower rate than usual. None if the rate is not lower, or is unknown."""
-    if normal_gbit is None or not 0 < port.rate_gbit < normal_gbit:
-        return None
-    return Damage(nic_share=port.rate_gbit / normal_gbit)
 
 
 @check(
@@ -89,13 +79,12 @@ def nic_fw_driver_mixed(machine: Machine, port: Port) -> tuple[str, str]:
     return f"/{path}", f"firmware {machine.word(path)}"
 
 
-def _mtu_path(port: Port) -> str:
-    return f"{NETWORK}/{port.interface}/mtu"
+def _mtu(machine: Machine, port: Port) -> int:
+    return machine.number(f"{NETWORK}/{port.interface}/mtu")
 
 
-def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
-    path = _mtu_path(port)
-    return f"/{path}", f"MTU {machine.number(path)}"
+def _mtu_reading(machine: Machine, port: Port) -> tuple[str, str]:
+    return f"/{NETWORK}/{port.interface}/mtu", f"MTU {_mtu(machine, port)}"
 
 
 @check(
@@ -106,18 +95,17 @@ def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
     fix="ip link set INTERFACE mtu 9000, or the largest MTU of the switches, on all NICs and nodes",
 )
 def nic_mtu(machine: Machine) -> Iterator[Finding]:
-    yield from _same_on_most_ports("slow", "RoCE")(_mtu)(machine)
+    yield from _same_on_most_ports("slow", "RoCE")(_mtu_reading)(machine)
     if not gpus(machine):
         return  # without a GPU, the NICs may be ordinary network interfaces
     ports = [port for port in compute_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
-    mtus = sorted({machine.number(_mtu_path(port)) for port in ports})
+    mtus = sorted({_mtu(machine, port) for port in ports})
     if mtus and mtus[-1] < _MIN_MTU:
-        values_text = " or ".join(str(mtu) for mtu in mtus)
         problem = (
-            f"the interfaces of {len(ports)} RoCE NICs have MTU {values_text};"
+            f"the interfaces of {len(ports)} RoCE NICs have MTU {' or '.join(map(str, mtus))};"
             f" RDMA packets with 4096 bytes of data need {_MIN_MTU}"
         )
-        yield Finding("slow", problem, tuple(Evidence(*_mtu(machine, port)) for port in ports))
+        yield Finding("slow", problem, tuple(Evidence(*_mtu_reading(machine, port)) for port in ports))
 
 
 @check(

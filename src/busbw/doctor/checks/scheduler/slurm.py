@@ -6,9 +6,14 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts.process import DeviceNodes
 from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, check, require
-from busbw.doctor.parts.job import is_in_slurm_job, nvidia_gpu_nodes, tasks_on_node, variables_of_slurm_job
+from busbw.doctor.parts.job import (
+    allowed_cpus,
+    is_in_slurm_job,
+    nvidia_gpu_nodes,
+    tasks_on_node,
+    variables_of_slurm_job,
+)
 from busbw.doctor.parts.pci import DRIVER_GPUS
-from busbw.doctor.parts.platform import allowed_cpus
 
 _DAEMON = ("var/run/slurmd.pid", "sys/fs/cgroup/system.slice/slurmd.service")
 _CPUS = "sys/devices/system/cpu"
