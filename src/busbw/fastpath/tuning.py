@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from busbw import engine, records
 from busbw.ab import BlockEndedError, Measurement, SideSpec
-from busbw.ab.blocks import Block, block_of, median_us
+from busbw.ab.blocks import UNCHECKED, Block, block_of, median_us
 from busbw.collectives import collectives
 from busbw.errors import BusbwError, ExitCode
 from busbw.fastpath import search
@@ -29,8 +29,8 @@ GRAPH_FLAGS = ("-G", "2")
 adds little to the device time."""
 WINDOW_FLAGS = ("-R", "2")
 """Buffers in symmetric windows."""
-UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
-"""Flags without and with data checks."""
+CHECKED = ("-c", "1")
+"""Flags with data checks."""
 
 BlockSetting: TypeAlias = MethodConfig | list[TableRange] | None
 """Setting of a block: one config at every size, a table, or NCCL alone (None)."""
@@ -138,18 +138,6 @@ class TableTuner:
         graph_comparison = FinalComparison(times_in_graphs, [first_nccl, second_nccl])
         return [
             search.decide_size(size, best_configs.get(size), graph_comparison, one_by_one_comparison) for size in sizes
-        ]
-
-    def commands(self, collective: str) -> list[str]:
-        """Returns the shell commands of stage 1. The commands of the later stages depend on the results of stage 1."""
-        settings: list[tuple[str, BlockSetting]] = [("nccl-1", None)]
-        settings += [
-            (config.text, config) for config in search.first_configs(collective, in_windows=self.target.in_windows)
-        ]
-        measurement = self._measurement(collective)
-        return [
-            measurement.command(self._make_side(collective, block, setting), f"{collective}-{block}", *UNCHECKED)
-            for block, setting in settings
         ]
 
     def _measure_first_nccl(self, collective: str) -> Times:
