@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces import format as layout
-from busbw.traces.alignment import Alignment, CallSequence, Indices, align_sequences
+from busbw.traces.alignment import Alignment, CallSequence, Indices, align_sequences, make_signatures
 from busbw.traces.format import ROOTED, TRANSFERS, Function
 from busbw.units import count_text, names_text, size_text
 
@@ -73,21 +73,18 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
     operations = rank.operations
     functions = operations["function"][indices]
     functions[functions == Function.RECV] = Function.SEND
-    # The count of an alltoall is ignored, because recordings of frameworks use this name even if counts differ.
-    signatures = np.where(functions == Function.ALLTOALL, 0, operations["count"][indices]).astype(np.uint64)
-    for values in (
+    equal_columns = (
+        # The count of an alltoall is ignored, because recordings of frameworks use this name even if counts differ.
+        np.where(functions == Function.ALLTOALL, 0, operations["count"][indices]),
         functions,
         operations["datatype"][indices],
         operations["redop"][indices],
         operations["flags"][indices] & np.uint8(layout.Flag.CAPTURED),
-        np.where(np.isin(functions, ROOTED), operations["peer"][indices], -1).astype(np.uint32),
-    ):
-        # A step of a hash: different values are very unlikely to have equal signatures.
-        signatures = (signatures ^ values.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        signatures ^= signatures >> np.uint64(29)
+        np.where(np.isin(functions, ROOTED), operations["peer"][indices], -1),
+    )
     enqueue_ns = operations["enqueue_ns"][indices].astype(np.int64)
     return CallSequence(
-        signatures=signatures,
+        signatures=make_signatures(equal_columns),
         indices=indices,
         times_ns=enqueue_ns + rank.start_ns if rank.start_ns and enqueue_ns.all() else None,
         is_cut=rank.first_unmatched is not None,
