@@ -123,7 +123,7 @@ class RankBuilder:
                 call.flags,
                 layout.UNKNOWN_COUNT,  # network_steps
                 call.thread,
-                layout.UNKNOWN_COUNT,  # host_ns
+                0,  # reserved
             )
             self._sequences.append(sequence)
         except (struct.error, TypeError, OverflowError):

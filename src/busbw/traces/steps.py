@@ -7,7 +7,6 @@ period counts the operations that its repetitions do not explain. The candidate 
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from busbw.traces.alignment import Indices, Signatures, make_signatures
 from busbw.traces.format import TRANSFERS, Function, Operations
