@@ -58,9 +58,9 @@ Times = Mapping[int, Mapping[Placement, float]]
 """Times in microseconds by requested size in bytes, then by placement."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class MethodConfig:
-    """A method with its maximum number of blocks and of threads per block."""
+    """A method with its maximum number of blocks and of threads per block. The order puts smaller configs first."""
 
     blocks: int
     threads: int
@@ -70,11 +70,6 @@ class MethodConfig:
     def text(self) -> str:
         """Text for file names and messages: exchange-32x512."""
         return f"{self.method}-{self.blocks}x{self.threads}"
-
-    @property
-    def size_key(self) -> tuple[int, int, str]:
-        """Sort key that puts smaller configs first."""
-        return (self.blocks, self.threads, self.method)
 
 
 def first_configs(collective: str, *, in_windows: bool = False) -> list[MethodConfig]:
@@ -94,8 +89,7 @@ def find_best_config(measured: Mapping[MethodConfig, Times], size: int) -> Metho
     if not times_us:
         return None
     max_us = min(times_us.values()) * (1 + TIE_TOLERANCE)
-    fast_configs = [config for config, time_us in times_us.items() if time_us <= max_us]
-    return min(fast_configs, key=lambda config: config.size_key)
+    return min(config for config, time_us in times_us.items() if time_us <= max_us)
 
 
 def fits_side_by_side(config: MethodConfig, ranks: int) -> bool:
@@ -187,9 +181,8 @@ class FinalComparison:
         False if there is no common placement.
         """
         nccl_us = self.nccl_means_us(size)
-        if not nccl_us:
-            return False
-        return all(self.fast[size][placement] <= time_us * max_ratio for placement, time_us in nccl_us.items())
+        is_within = [self.fast[size][placement] <= time_us * max_ratio for placement, time_us in nccl_us.items()]
+        return bool(is_within) and all(is_within)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,11 @@ Setting: TypeAlias = tuple[tuple[str, str], ...]
 """Environment variables that are set together: pairs of name and value, ordered by name."""
 
 
+def setting_text(setting: Setting) -> str:
+    """Returns a setting as shell assignments: 'NCCL_ALGO=Ring NCCL_PROTO=LL'."""
+    return " ".join(f"{name}={value}" for name, value in setting)
+
+
 class Knob(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """One tunable factor with the settings to try. knobs.toml explains the fields."""
 
@@ -41,8 +46,8 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """Shell assignments: 'NCCL_ALGO=Ring NCCL_PROTO=LL'."""
-        return " ".join(f"{name}={value}" for name, value in self.setting)
+        """Shell assignments."""
+        return setting_text(self.setting)
 
 
 _TUNER_VARIABLES = {"NCCL_ALGO", "NCCL_PROTO"}

@@ -20,7 +20,7 @@ from busbw.ab.blocks import (
 )
 from busbw.ab.sides import SideSpec
 from busbw.compare.result import PointKey
-from busbw.tune.knobs import Candidate, Setting
+from busbw.tune.knobs import Candidate, Setting, setting_text
 from busbw.units import size_text
 
 ROUNDS = 5
@@ -43,13 +43,10 @@ class ScreenedCandidate:
         return max(self.gains.values(), default=0.0)
 
 
-def with_settings(base: SideSpec, *settings: Setting) -> SideSpec:
-    """Returns the base with additional settings."""
-    environment = dict(base.environment)
-    for setting in settings:
-        environment |= dict(setting)
-    assignments = " ".join(f"{name}={value}" for setting in settings for name, value in setting)
-    text = " ".join(filter(None, [base.text, assignments]))
+def with_settings(base: SideSpec, setting: Setting) -> SideSpec:
+    """Returns the base with an additional setting."""
+    environment = dict(base.environment) | dict(setting)
+    text = " ".join(filter(None, [base.text, setting_text(setting)]))
     return replace(base, text=text, environment=tuple(environment.items()))
 
 
