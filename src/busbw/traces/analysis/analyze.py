@@ -75,7 +75,7 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
     )
     return msgspec.structs.replace(
         analysis,
-        changes=list_changes(analysis, estimates, system),
+        changes=list_changes(analysis, estimates),
         rows=tuple(sorted(rows, key=lambda row: (-(row.share or 0), -(row.bytes_per_step or 0)))),
     )
 
