@@ -121,12 +121,8 @@ def next_round(
 ) -> dict[int, MethodConfig]:
     """Returns the config to measure at each size in one round of stage 2. Sizes without such a config are missing.
 
-    Args:
-        measured_in_stage_1: Times of all configs of stage 1. Times of earlier rounds would change the list of untried
-            neighbors that `round_number` is an index of.
-        sizes: All sizes in bytes.
-        round_number: Number of the round, from 0.
-        ranks: Number of ranks of the communicator.
+    The result depends only on stage 1, because times of earlier rounds would change the list of untried neighbors that
+    `round_number` (from 0) is an index of.
     """
     configs = {}
     for size in sizes:
@@ -211,11 +207,7 @@ def decide_size(
 ) -> Decision:
     """Takes the fast path if its time is at most NCCL's in graphs, and within MAX_ONE_BY_ONE_RATIO one by one.
 
-    Args:
-        size: Size in bytes.
-        best: Best config of the fast path. None if nothing was measured.
-        in_graphs: Final comparison in graphs.
-        one_by_one: Final comparison of the same configs, launched one by one.
+    `best`: best config of the fast path; None if nothing was measured.
     """
     if best is None:
         return Decision(size, config=None, in_graphs=None, one_by_one=None)

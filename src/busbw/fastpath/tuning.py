@@ -36,10 +36,6 @@ BlockSetting: TypeAlias = MethodConfig | list[TableRange] | None
 """Setting of a block: one config at every size, a table, or NCCL alone (None)."""
 
 
-class WrongDataError(BusbwError):
-    """The fast path computed wrong data."""
-
-
 class NotAcceleratedError(BusbwError):
     """The fast path delegated every call to NCCL in a block that should measure it."""
 
@@ -97,7 +93,7 @@ class TableTuner:
             BlockEndedError: The tuning was interrupted, or NCCL itself could not be measured.
             NoWindowsError: No windows are available for the tuning.
             NotAcceleratedError: The fast path delegates every call to NCCL on this machine.
-            WrongDataError: The fast path computed wrong data.
+            BusbwError: The fast path computed wrong data.
         """
         first_nccl = self._measure_first_nccl(collective)
         measured: dict[MethodConfig, Times] = {}
@@ -195,12 +191,8 @@ class TableTuner:
     ) -> Times:
         """Returns the times of one block, from its record if an earlier start has measured the block.
 
-        Args:
-            collective: Its name, such as all_reduce.
-            block: Name of the block, unique in the collective.
-            setting: The config, the table or NCCL.
-            checked: True if data are checked. Wrong data are then an error.
-            one_by_one: True if operations are launched one by one, False if they are in graphs.
+        `block` is unique in the collective. `checked`: wrong data are an error. `one_by_one`: operations are launched
+        one by one, not in graphs.
         """
         label = f"{collective}-{block}"
         measurement = self._measurement(collective, one_by_one=one_by_one)
@@ -235,7 +227,7 @@ class TableTuner:
         return end is not None and end.exit_code in (ExitCode.GOOD, ExitCode.WRONG_DATA)
 
     def _times_by_size(self, collective: str, label: str, figures: Block, *, checked: bool) -> Times:
-        """Returns the times by requested size. Raises WrongDataError if `checked` and the block found wrong data.
+        """Returns the times by requested size. Raises BusbwError if `checked` and the block found wrong data.
 
         A time is the device time, or the median of the samples if the record has no device time. For collectives with
         equal parts per rank, the engine rounds a requested size down. So the requested size is the next larger one.
@@ -244,7 +236,7 @@ class TableTuner:
         for point, figure in figures.items():
             if checked and figure.wrong_elements:
                 where = f"{size_text(point.size_bytes)} {PLACEMENT_WORDS[point.placement]}"
-                raise WrongDataError(
+                raise BusbwError(
                     f"WRONG DATA: {collective} with the fast path, first at {where} ({self.folder / label}.jsonl)",
                     remedy="set BUSBW_FASTPATH=off and report it with that record and its .table file",
                     exit_code=ExitCode.WRONG_DATA,

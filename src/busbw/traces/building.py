@@ -27,8 +27,6 @@ _MAX_TOTAL_SIZE = 1 << 22
 """Maximum sum of the sizes of all communicators. More is damage, and would fill the memory."""
 _MAX_RANK = 1 << 31
 """Ranks of a trace file are below this number."""
-_MAX_NAMES = 8
-"""Maximum number of ranks that a problem lists."""
 NO_SEQUENCE = -1
 """Number of a call that its source does not number."""
 Numbers = NDArray[np.int64]
@@ -158,8 +156,7 @@ class RankBuilder:
     def start_at_first_time(self, offset_ns: int = 0) -> None:
         """Makes the times of the host clock relative, with the first time as 1. Sets `start_ns` to the Unix time of 0.
 
-        Args:
-            offset_ns: Unix time of 0 on the clock of the source. Without a plausible result, `start_ns` is 0.
+        `offset_ns`: Unix time of 0 on the clock of the source. Without a plausible result, `start_ns` is 0.
         """
         operations = self.operations
         names = ["enqueue_ns"]
@@ -212,11 +209,7 @@ class TraceBuilder:
     ) -> int | None:
         """Returns the index of a communicator, and creates it if it is new. None if its values are impossible.
 
-        Args:
-            identity: Equal for all ranks of the communicator.
-            size: Number of ranks.
-            name: Name that the program gave the communicator.
-            members: Rank of the job for each rank of the communicator. Empty, or a negative rank: unknown.
+        The arguments are fields of `Communicator`, but an unknown rank in `members` is negative.
         """
         if identity not in self._indices:
             self._indices[identity] = self._create_communicator(identity, size, name, members)
@@ -277,7 +270,7 @@ class TraceBuilder:
         )
         missing = np.setdiff1d(np.arange(trace.size), [number for number, _ in ranks])
         if len(missing):
-            names = names_text(list(map(str, missing)), _MAX_NAMES)
+            names = names_text(list(map(str, missing)))
             self.add_problem(f"{count_text(len(missing), 'rank')} of {trace.size:,} not recorded: {names}")
         return replace(trace, problems=tuple(self._problem_texts()))
 

@@ -18,9 +18,6 @@ from busbw.units import count_text, names_text, size_text
 if TYPE_CHECKING:
     from busbw.traces.model import RankTrace, Trace
 
-_MAX_NAMES = 8
-"""Maximum number of ranks or transfers that a problem lists."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class MatchedOperations:
@@ -38,11 +35,8 @@ def match_operations(trace: Trace, problems: list[str] | None = None) -> tuple[M
     """Matches the n-th collective of a communicator on all ranks, and the n-th transfer between two of its ranks.
 
     Different operations are never paired: matching ends before the first difference. On each rank, matching also ends
-    before the first missing operation. One-sided and unknown operations have no match.
-
-    Args:
-        trace: A trace.
-        problems: Receives a sentence for each difference between the ranks.
+    before the first missing operation. One-sided and unknown operations have no match. `problems` receives a sentence
+    for each difference between the ranks.
     """
     problems = [] if problems is None else problems
     communicators_of_ranks = [rank.operations["communicator"][: rank.first_unmatched] for rank in trace.ranks]
@@ -144,7 +138,7 @@ def _describe_alignment(
             position = f"after {alignment.difference:,} equal operations of {name}, so later ones are not matched"
             ranks_by_text[f"called {_operation_text(operation)} {position}"].append(number)
     for text, numbers in ranks_by_text.items():
-        problems.append(f"{'rank' if len(numbers) == 1 else 'ranks'} {names_text(numbers, _MAX_NAMES)} {text}")
+        problems.append(f"{'rank' if len(numbers) == 1 else 'ranks'} {names_text(numbers)} {text}")
 
 
 def _operation_text(operation: np.void) -> str:
@@ -194,7 +188,7 @@ def _match_transfers(
         )
     name = _name(trace, communicator)
     if different:
-        pairs = names_text(different, _MAX_NAMES)
+        pairs = names_text(different)
         problems.append(f"sends and receives on {name} differ in number, size or type: {pairs}")
     if unknown_count:
         problems.append(f"{unknown_count:,} sends and receives on {name} have an unknown peer and no match")

@@ -55,9 +55,7 @@ def screen(
     base: SideSpec,
     candidates: Sequence[Candidate],
     *,
-    rounds: int = ROUNDS,
     on_progress: Callable[[str], None] = lambda _text: None,
-    shuffle: Callable[[list[int]], None] = random.shuffle,
 ) -> list[ScreenedCandidate]:
     """Measures every candidate and the base in each round.
 
@@ -73,10 +71,10 @@ def screen(
     # Side 0 is the base, side 1 the first usable candidate.
     sides = [base, *(with_settings(base, entry.candidate.setting) for entry in usable)]
     log_speedups: list[_LogSpeedups] = [{} for _ in usable]
-    for round_number in range(1, rounds + 1):
-        on_progress(f"screening {len(usable)} candidates: round {round_number} of {rounds}")
+    for round_number in range(1, ROUNDS + 1):
+        on_progress(f"screening {len(usable)} candidates: round {round_number} of {ROUNDS}")
         order = list(range(len(sides)))
-        shuffle(order)
+        random.shuffle(order)
         blocks = {
             index: measurement.block(sides[index], f"screen-{round_number:02}-{index:03}", *UNCHECKED)
             for index in order

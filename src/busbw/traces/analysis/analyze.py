@@ -27,12 +27,7 @@ _MIN_NOISE_STEPS = 4
 
 
 def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAnalysis:
-    """Analyzes a trace.
-
-    Args:
-        prepared: Trace, with the steps to analyze.
-        system: System of the job, for expectations. None if unknown.
-    """
+    """Analyzes a trace. `system`: of the job, for expectations; None if unknown."""
     trace, clocks, calls, groups = prepared.trace, prepared.clocks, prepared.calls, prepared.groups
     duration_us = _duration_us(calls)
     clock_error_ns = 0.0 if clocks.error_ns is None else clocks.error_ns

@@ -80,12 +80,7 @@ class CallTable:
 
 
 def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
-    """Lists the calls of all ranks.
-
-    Args:
-        trace: Trace to analyze.
-        clocks: Alignment of the clocks of the trace. Times of a rank that is not aligned begin at 0.
-    """
+    """Lists the calls of all ranks. Times of a rank that is not aligned begin at 0."""
     maps = [None if clocks.error_ns is None else one for one in clocks.maps]
     ranks: list[RankCalls] = []
     parts: list[dict[str, Any]] = []

@@ -15,9 +15,7 @@ _MAX_CHANGES = 3
 def list_changes(analysis: TraceAnalysis, estimates: Mapping[int, Estimate]) -> tuple[Change, ...]:
     """Returns the changes that save most, and more than the noise of the step time.
 
-    Args:
-        analysis: Analysis without changes.
-        estimates: Expectations by the index of the row.
+    `analysis` has no changes yet. `estimates`: expectations by the index of the row.
     """
     noise_us = analysis.steps.noise_us if analysis.steps else None
     changes = [

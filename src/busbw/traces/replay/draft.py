@@ -182,11 +182,7 @@ def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Indices
 def _cut_rank(draft: Draft, rank: int, remaining: list[list[int]], new_indices: dict[int, int]) -> None:
     """Keeps the operations of a rank on the remaining communicators, and renumbers communicators, roots and peers.
 
-    Args:
-        draft: The draft.
-        rank: Rank of the job.
-        remaining: For each communicator, its ranks that are in the replay.
-        new_indices: New index of each remaining communicator.
+    `remaining`: for each communicator, its ranks that are in the replay. `new_indices`: of the remaining communicators.
     """
     operations = draft.ranks[rank].operations
     is_communicator_replayed = np.isin(operations["communicator"], list(new_indices))
