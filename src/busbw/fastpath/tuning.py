@@ -16,7 +16,7 @@ from busbw.ab.blocks import UNCHECKED, Block, block_of, median_us
 from busbw.collectives import collectives
 from busbw.errors import BusbwError, ExitCode
 from busbw.fastpath import search
-from busbw.fastpath.search import Decision, FinalComparison, MethodConfig, Times
+from busbw.fastpath.search import Decision, MethodConfig, Times
 from busbw.fastpath.table import DIRECT, METHOD_VARIABLE, NCCL, TABLE_VARIABLE, TableRange, table_text
 from busbw.files import replace_file
 from busbw.logs import PLACEMENT_WORDS, Placement
@@ -121,19 +121,23 @@ class TableTuner:
         """Stage 3: measures the best config of each size in one table, and decides each size."""
         sizes = self.target.sizes
         best_configs = {size: config for size in sizes if (config := search.find_best_config(measured, size))}
-        times_in_graphs: Times = {}
-        one_by_one_comparison = FinalComparison({}, [])
+        in_graphs: Times = {}
+        one_by_one: Times = {}
+        nccl_one_by_one: Times = {}
         if best_configs:
             table = self._table_ranges(collective, best_configs)
-            times_in_graphs = self._block_times(collective, "chosen", table, checked=True)
-            one_by_one_comparison = FinalComparison(
-                self._block_times(collective, "chosen-launched", table, one_by_one=True),
-                [self._block_times(collective, "nccl-launched", None, one_by_one=True)],
-            )
-        second_nccl = self._block_times(collective, "nccl-2", None)
-        graph_comparison = FinalComparison(times_in_graphs, [first_nccl, second_nccl])
+            in_graphs = self._block_times(collective, "chosen", table, checked=True)
+            one_by_one = self._block_times(collective, "chosen-launched", table, one_by_one=True)
+            nccl_one_by_one = self._block_times(collective, "nccl-launched", None, one_by_one=True)
+        nccl_in_graphs = [first_nccl, self._block_times(collective, "nccl-2", None)]
         return [
-            search.decide_size(size, best_configs.get(size), graph_comparison, one_by_one_comparison) for size in sizes
+            search.decide_size(
+                size,
+                best_configs.get(size),
+                search.pair_times(size, in_graphs, nccl_in_graphs),
+                search.pair_times(size, one_by_one, [nccl_one_by_one]),
+            )
+            for size in sizes
         ]
 
     def _measure_first_nccl(self, collective: str) -> Times:
