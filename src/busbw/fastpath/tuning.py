@@ -97,14 +97,10 @@ class TableTuner:
         """
         first_nccl = self._measure_first_nccl(collective)
         measured: dict[MethodConfig, Times] = {}
-        self._measure_every_config(collective, measured)
-        self._measure_neighbors(collective, measured)
-        return self._measure_best(collective, measured, first_nccl)
-
-    def _measure_every_config(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
-        """Stage 1: measures every config of the coarse grid at every size."""
         for config in search.first_configs(collective, in_windows=self.target.in_windows):
             self._measure_configs(collective, config.text, config, dict.fromkeys(self.target.sizes, config), measured)
+        self._measure_neighbors(collective, measured)
+        return self._measure_best(collective, measured, first_nccl)
 
     def _measure_neighbors(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
         """Stage 2: measures rounds with one config next to the best of stage 1 at each size."""
