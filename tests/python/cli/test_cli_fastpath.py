@@ -15,8 +15,8 @@ from polling import HANG_GUARD_S, wait_until
 
 from busbw.cli.main import main
 from busbw.errors import ExitCode
-from busbw.fastpath import parse
 from busbw.fastpath.run_folder import locked_folder
+from busbw.fastpath.table import parse
 from busbw.json_output import SCHEMA_VERSION
 
 # NCCL takes 10 us and 20 us a MiB. An exchange takes 4 us and moves 4 MiB a ms for each block, up to 8 blocks, a

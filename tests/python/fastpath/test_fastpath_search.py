@@ -3,7 +3,6 @@
 import pytest
 from conftest import ROOT
 
-from busbw.fastpath import METHODS, METHODS_IN_WINDOWS
 from busbw.fastpath.search import (
     COARSE_GRID,
     MAX_NEIGHBORS,
@@ -23,7 +22,7 @@ from busbw.fastpath.search import (
     ranges,
     summary,
 )
-from busbw.fastpath.table import MAX_BLOCKS, MAX_THREADS, parse, table_text
+from busbw.fastpath.table import MAX_BLOCKS, MAX_THREADS, METHODS, METHODS_IN_WINDOWS, parse, table_text
 
 SMALL = MethodConfig(8, 256, "exchange")
 LARGE = MethodConfig(32, 512, "exchange")

@@ -8,15 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TableRange, parse, table_text
 from busbw.fastpath.search import MethodConfig, fits_side_by_side
 from busbw.fastpath.table import (
     MAX_RANKS,
+    METHODS,
+    METHODS_IN_WINDOWS,
+    TableRange,
     default_name,
     default_names,
     default_text,
     merged,
+    parse,
     table_size_text,
+    table_text,
 )
 from busbw.units import parse_size
 

@@ -24,10 +24,9 @@ from busbw.cli.options.json_option import json_option
 from busbw.cli.options.output_file import require_writable, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError, interrupt_exit_code
-from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, TableRange
 from busbw.fastpath.run_folder import TABLE_FILE, locked_folder, make_folder, open_folder, settings_bytes
 from busbw.fastpath.search import SIZES, SIZES_IN_WINDOWS, Decision, ranges, summary
-from busbw.fastpath.table import MAX_FAST_RANKS, table_text
+from busbw.fastpath.table import MAX_FAST_RANKS, METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, TableRange, table_text
 from busbw.fastpath.tuning import NoWindowsError, TableTuner, TuningTarget, first_header
 from busbw.files import replace_file
 from busbw.json_output import json_object
