@@ -14,7 +14,7 @@ from busbw.simulator.faults import parse_fault
 from busbw.simulator.measurer import SimulatedMeasurer
 from busbw.simulator.simulation import Noise, Simulation
 
-SIMULATOR = Path(__file__).parent / "find_simulator.py"
+SIMULATOR = Path(__file__).parent / "find" / "find_simulator.py"
 """A measuring program with a simulated cluster."""
 
 
