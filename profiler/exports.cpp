@@ -132,11 +132,8 @@ int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
   return 0;
 }
 
-int stop_event(void* handle) {
-  // The ends of other events are not needed. `record_state` reports the end of a kernel.
-  Recorder::instance().stop_implicit_group(handle);
-  return 0;
-}
+/// The ends of events are not needed. `record_state` reports the end of a kernel.
+int stop_event(void*) { return 0; }
 
 int record_state(void* handle, int state, StateArguments* arguments) {
   if (state == kKernelChannelStop && arguments != nullptr) Recorder::instance().stop_kernel(handle, arguments->gpu_ns);

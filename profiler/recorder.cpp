@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <limits>
 #include <new>
 #include <string>
 
@@ -253,17 +252,6 @@ void Recorder::add_network_steps(void* task, int pid, int steps) noexcept {
   record->network_steps.fetch_add(static_cast<std::uint32_t>(steps), std::memory_order_relaxed);
 }
 
-void Recorder::stop_implicit_group(void* handle) noexcept {
-  if (tag_of(handle) != kImplicitGroupTag || file_.load(std::memory_order_acquire) == nullptr) return;
-  ThreadState& thread = thread_state();
-  const bool is_lone_call = thread.first_call != nullptr && thread.first_call->group == 0;
-  if (!is_lone_call) return;
-  const std::uint64_t host_ns = now_ns() - thread.group_start_ns;
-  constexpr std::uint64_t kMaxHostNs = trace::kUnknownCount - 1;  // the largest value of the field means "unknown"
-  thread.first_call->host_ns = static_cast<std::uint32_t>(std::min(host_ns, kMaxHostNs));
-  thread.first_call = nullptr;
-}
-
 void Recorder::close() noexcept {
   if (trace::TraceFile* const file = file_.load()) file->close();
 }
@@ -307,7 +295,6 @@ OperationRecord* Recorder::take_operation(std::uint16_t communicator, const Call
   record->channels = trace::kUnknownByte;
   record->network_steps.store(trace::kUnknownCount, std::memory_order_relaxed);
   record->thread = thread_state().number;
-  record->host_ns = trace::kUnknownCount;
   return record;
 }
 

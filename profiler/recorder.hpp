@@ -74,8 +74,6 @@ class Recorder {
   void stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept;
   /// Adds network transfers to a task. `pid`: process that issued the task. Ignores the tasks of other processes.
   void add_network_steps(void* task, int pid, int steps) noexcept;
-  /// Records the duration of a call that is alone in its implicit group. Ignores all other handles.
-  void stop_implicit_group(void* handle) noexcept;
 
   /// Closes the trace file. Later operations are lost.
   void close() noexcept;

@@ -109,7 +109,6 @@ class _Simulation:
             record["count"] = call.count if isinstance(call.count, int) else call.count(step, counted_rank)
             record["algorithm"], record["protocol"] = layout.Algorithm.RING, layout.Protocol.SIMPLE
             record["channels"], record["network_steps"] = 8, layout.UNKNOWN_COUNT
-            record["host_ns"] = 1000
             self.operations[rank].append((start, end, record[()]))
 
 

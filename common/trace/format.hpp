@@ -53,7 +53,7 @@ enum class Protocol : std::uint8_t { ll = 0, ll128 = 1, simple = 2, unknown = 25
 // Values of a field that is unknown.
 inline constexpr std::uint8_t kUnknownByte = 255;       // of datatype, redop and channels
 inline constexpr std::uint16_t kUnknownIndex = 0xffff;  // of stream; also the limit of communicators
-inline constexpr std::uint32_t kUnknownCount = 0xffffffff;  // of network_steps and host_ns
+inline constexpr std::uint32_t kUnknownCount = 0xffffffff;  // of network_steps
 
 /// Bits of OperationRecord::flags.
 enum Flag : std::uint8_t {
@@ -95,7 +95,7 @@ struct alignas(kRecordBytes) OperationRecord {
   std::uint8_t flags;
   std::atomic<std::uint32_t> network_steps;  // transfers by the network proxy
   std::uint32_t thread;  // calling thread, numbered in the order of appearance in this file
-  std::uint32_t host_ns;  // duration of the call on the host
+  std::uint32_t reserved;
 };
 static_assert(sizeof(OperationRecord) == kRecordBytes);
 

@@ -2,7 +2,6 @@
 // process.
 #include "recording/recording_backend.hpp"
 
-#include <algorithm>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -62,11 +61,8 @@ class RecordingCommunicator final : public ObservingCommunicator {
 
   void end_operation() override {
     const std::uint64_t end_ns = trace_->now_ns();
-    constexpr std::uint64_t kMaxHostNs = trace::kUnknownCount - 1;  // kUnknownCount marks an unknown duration
-    const auto host_ns = static_cast<std::uint32_t>(std::min(end_ns - start_ns_, kMaxHostNs));
     for (OperationRecord* const record : open_) {
       record->device_end_ns.store(end_ns, std::memory_order_relaxed);
-      record->host_ns = host_ns;
       record->kind.store(trace::Kind::operation, std::memory_order_release);
     }
     open_.clear();

@@ -95,7 +95,7 @@ def count_text(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {noun}"
 
 
-def names_text(names: Sequence[str], max_count: int) -> str:
+def names_text(names: Sequence[str], max_count: int = 8) -> str:
     """Text with at most `max_count` names, and the number of other names: "gpu-01, gpu-02 and 6 more"."""
     more = f" and {len(names) - max_count} more" if len(names) > max_count else ""
     return ", ".join(names[:max_count]) + more

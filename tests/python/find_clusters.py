@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -12,6 +13,9 @@ from busbw.simulator.fabric import Fabric, parse_shape
 from busbw.simulator.faults import parse_fault
 from busbw.simulator.measurer import SimulatedMeasurer
 from busbw.simulator.simulation import Noise, Simulation
+
+SIMULATOR = Path(__file__).parent / "find" / "find_simulator.py"
+"""A measuring program with a simulated cluster."""
 
 
 @dataclass

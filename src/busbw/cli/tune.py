@@ -28,17 +28,10 @@ from busbw.errors import UsageError
 from busbw.json_output import json_object
 from busbw.logs import PLACEMENT_WORDS
 from busbw.terminal import Cell, Column, console, live_line, table_lines, terminal_width
-from busbw.tune import (
-    TUNER_FORMAT,
-    ScreenedCandidate,
-    TuningResult,
-    confirm,
-    default_candidates,
-    environment_file,
-    parse_knobs,
-    screen,
-    tuner_file,
-)
+from busbw.tune.confirm import TuningResult, confirm
+from busbw.tune.knobs import default_candidates, parse_knobs
+from busbw.tune.outputs import TUNER_FORMAT, environment_file, tuner_file
+from busbw.tune.screen import ScreenedCandidate, screen
 from busbw.units import size_text
 
 SIZES = ("8K", "1M", "64M")

@@ -58,9 +58,9 @@ Times = Mapping[int, Mapping[Placement, float]]
 """Times in microseconds by requested size in bytes, then by placement."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class MethodConfig:
-    """A method with its maximum number of blocks and of threads per block."""
+    """A method with its maximum number of blocks and of threads per block. The order puts smaller configs first."""
 
     blocks: int
     threads: int
@@ -70,11 +70,6 @@ class MethodConfig:
     def text(self) -> str:
         """Text for file names and messages: exchange-32x512."""
         return f"{self.method}-{self.blocks}x{self.threads}"
-
-    @property
-    def size_key(self) -> tuple[int, int, str]:
-        """Sort key that puts smaller configs first."""
-        return (self.blocks, self.threads, self.method)
 
 
 def first_configs(collective: str, *, in_windows: bool = False) -> list[MethodConfig]:
@@ -94,8 +89,7 @@ def find_best_config(measured: Mapping[MethodConfig, Times], size: int) -> Metho
     if not times_us:
         return None
     max_us = min(times_us.values()) * (1 + TIE_TOLERANCE)
-    fast_configs = [config for config, time_us in times_us.items() if time_us <= max_us]
-    return min(fast_configs, key=lambda config: config.size_key)
+    return min(config for config, time_us in times_us.items() if time_us <= max_us)
 
 
 def fits_side_by_side(config: MethodConfig, ranks: int) -> bool:
@@ -127,12 +121,8 @@ def next_round(
 ) -> dict[int, MethodConfig]:
     """Returns the config to measure at each size in one round of stage 2. Sizes without such a config are missing.
 
-    Args:
-        measured_in_stage_1: Times of all configs of stage 1. Times of earlier rounds would change the list of untried
-            neighbors that `round_number` is an index of.
-        sizes: All sizes in bytes.
-        round_number: Number of the round, from 0.
-        ranks: Number of ranks of the communicator.
+    The result depends only on stage 1, because times of earlier rounds would change the list of untried neighbors that
+    `round_number` (from 0) is an index of.
     """
     configs = {}
     for size in sizes:
@@ -144,10 +134,13 @@ def next_round(
 
 
 class TimePair(NamedTuple):
-    """Times of the fast path and of NCCL for one size: geometric means over the placements, in microseconds."""
+    """Final times of the fast path and of NCCL for one size, in graphs or launched one by one."""
 
     fast_us: float
+    """Geometric mean over the placements, as `nccl_us`."""
     nccl_us: float
+    max_ratio: float
+    """The fast path's time divided by NCCL's time: maximum over the placements."""
 
     @property
     def text(self) -> str:
@@ -155,41 +148,18 @@ class TimePair(NamedTuple):
         return f"{self.fast_us:.2f} us, NCCL {self.nccl_us:.2f} us"
 
 
-@dataclass(frozen=True)
-class FinalComparison:
-    """Final measurements of the best config of each size and of NCCL, in graphs or launched one by one."""
+def pair_times(size: int, fast: Times, nccl: Sequence[Times]) -> TimePair | None:
+    """Returns the times of the fast path, and the mean times of several measurements of NCCL, for a size in bytes.
 
-    fast: Times
-    nccl: Sequence[Times]
-    """Times of each measurement of NCCL. Empty if NCCL was not measured."""
-
-    def nccl_means_us(self, size: int) -> dict[Placement, float]:
-        """NCCL's mean time by placement. Leaves out placements that the fast path or an NCCL measurement lacks."""
-        if not self.nccl:
-            return {}
-        return {
-            placement: fmean(times[size][placement] for times in self.nccl)
-            for placement in self.fast.get(size, {})
-            if all(placement in times.get(size, {}) for times in self.nccl)
-        }
-
-    def time_pair(self, size: int) -> TimePair | None:
-        """Both times of a size. None if the fast path and NCCL have no common placement at this size."""
-        nccl_us = self.nccl_means_us(size)
-        if not nccl_us:
-            return None
-        fast_us = {placement: self.fast[size][placement] for placement in nccl_us}
-        return TimePair(geometric_mean_us(fast_us), geometric_mean_us(nccl_us))
-
-    def is_within_ratio(self, size: int, max_ratio: float) -> bool:
-        """True if the fast path takes at most `max_ratio` times NCCL's time in each common placement.
-
-        False if there is no common placement.
-        """
-        nccl_us = self.nccl_means_us(size)
-        if not nccl_us:
-            return False
-        return all(self.fast[size][placement] <= time_us * max_ratio for placement, time_us in nccl_us.items())
+    Only placements with all these times count. None if there is no such placement.
+    """
+    of_size = [times.get(size, {}) for times in (fast, *nccl)]
+    fast_us = {placement: time for placement, time in of_size[0].items() if all(placement in one for one in of_size)}
+    if not fast_us:
+        return None
+    nccl_us = {placement: fmean(one[placement] for one in of_size[1:]) for placement in fast_us}
+    max_ratio = max(fast_us[placement] / nccl_us[placement] for placement in fast_us)
+    return TimePair(geometric_mean_us(fast_us), geometric_mean_us(nccl_us), max_ratio)
 
 
 @dataclass(frozen=True)
@@ -214,20 +184,17 @@ class Decision:
 
 
 def decide_size(
-    size: int, best: MethodConfig | None, in_graphs: FinalComparison, one_by_one: FinalComparison
+    size: int, best: MethodConfig | None, in_graphs: TimePair | None, one_by_one: TimePair | None
 ) -> Decision:
-    """Takes the fast path if its time is at most NCCL's in graphs, and within MAX_ONE_BY_ONE_RATIO one by one.
+    """Takes the best config if its time is at most NCCL's in graphs, and within MAX_ONE_BY_ONE_RATIO one by one.
 
-    Args:
-        size: Size in bytes.
-        best: Best config of the fast path. None if nothing was measured.
-        in_graphs: Final comparison in graphs.
-        one_by_one: Final comparison of the same configs, launched one by one.
+    Size in bytes. None as a config or as times: nothing was measured.
     """
     if best is None:
         return Decision(size, config=None, in_graphs=None, one_by_one=None)
-    is_taken = in_graphs.is_within_ratio(size, 1.0) and one_by_one.is_within_ratio(size, MAX_ONE_BY_ONE_RATIO)
-    return Decision(size, best if is_taken else None, in_graphs.time_pair(size), one_by_one.time_pair(size))
+    is_fast_in_graphs = in_graphs is not None and in_graphs.max_ratio <= 1
+    is_fast_one_by_one = one_by_one is not None and one_by_one.max_ratio <= MAX_ONE_BY_ONE_RATIO
+    return Decision(size, best if is_fast_in_graphs and is_fast_one_by_one else None, in_graphs, one_by_one)
 
 
 def ranges(

@@ -122,45 +122,33 @@ def _parse_line(words: list[str]) -> TableRange:
         raise UsageError(
             f'"{plain(collective)}" is not a collective of the fast path', remedy=f"give {_join_or(METHODS)}"
         )
-    values = _parse_values([word for word in other_words if "=" in word])
-    methods = [word for word in other_words if "=" not in word and word != WINDOWS]
-    if len(methods) != 1 or not {"ranks", "up_to"} <= values.keys():
-        raise UsageError("the line is incomplete or has two methods", remedy=f'write a line such as "{_EXAMPLE_LINE}"')
-    method, in_windows = methods[0], _has_windows_word(collective, other_words)
-    if method == DIRECT and collective in METHODS_IN_WINDOWS and not in_windows:
-        raise UsageError("direct needs buffers in symmetric windows", remedy="write windows before up_to=")
+    settings = [word.split("=", 1) for word in other_words if "=" in word]
+    names = [word for word in other_words if "=" not in word]
+    in_windows = WINDOWS in names and collective in METHODS_IN_WINDOWS
+    method = next((name for name in names if name != WINDOWS), "")
     allowed = (NCCL, *(METHODS_IN_WINDOWS if in_windows else METHODS)[collective])
     if method not in allowed:
-        raise UsageError(f'"{plain(method)}" is not a method for {collective}', remedy=f"give {_join_or(allowed)}")
+        place = f"{collective} in windows" if in_windows else collective
+        raise UsageError(f'"{plain(method)}" is not a method for {place}', remedy=f"give {_join_or(allowed)}")
+    expected_names = [method, *([WINDOWS] if in_windows else [])]
+    expected_keys = ["ranks", "up_to"] if method == NCCL else ["blocks", "ranks", "threads", "up_to"]
+    if sorted(names) != sorted(expected_names) or sorted(key for key, _ in settings) != expected_keys:
+        raise UsageError(
+            f"a line for {method} has {', '.join(expected_keys)}, each once, and nothing else",
+            remedy=f'write a line such as "{_EXAMPLE_LINE}"',
+        )
+    values = dict(settings)
     min_ranks, max_ranks = _parse_ranks(values["ranks"])
     up_to = parse_size(values["up_to"])
     if not up_to:
         raise UsageError(
             f'"up_to={plain(values["up_to"])}" is not a size', remedy="give bytes, or K, M, G or T: up_to=64K"
         )
-    config_keys = {"blocks", "threads"} & values.keys()
-    if method == NCCL and config_keys:
-        raise UsageError("nccl takes no blocks= or threads=", remedy="remove them from the line")
     line = TableRange(collective, min_ranks, max_ranks, up_to, method, in_windows=in_windows)
     if method == NCCL:
         return line
-    if len(config_keys) < 2:
-        raise UsageError(f"{method} needs blocks= and threads=", remedy=f'write a line such as "{_EXAMPLE_LINE}"')
-    threads = _parse_threads(values["threads"])
-    return replace(line, blocks=_parse_number("blocks", values["blocks"], 1, MAX_BLOCKS), threads=threads)
-
-
-def _parse_values(words: list[str]) -> dict[str, str]:
-    """Returns the values of words such as "ranks=4" by key. Raises UsageError for an unknown or repeated key."""
-    values = dict(word.split("=", 1) for word in words)
-    known_keys = {"ranks", "up_to", "blocks", "threads"}
-    if unknown := [key for key in values if key not in known_keys]:
-        raise UsageError(
-            f'"{plain(unknown[0])}=" is not a key of a table line', remedy="give ranks=, up_to=, blocks=, threads="
-        )
-    if len(values) < len(words):
-        raise UsageError("a key occurs twice", remedy="give each key once")
-    return values
+    blocks = _parse_number("blocks", values["blocks"], 1, MAX_BLOCKS)
+    return replace(line, blocks=blocks, threads=_parse_threads(values["threads"]))
 
 
 def _parse_threads(text: str) -> int:
@@ -198,15 +186,6 @@ def is_method_config(text: str) -> bool:
     return True
 
 
-def _has_windows_word(collective: str, words: list[str]) -> bool:
-    count = words.count(WINDOWS)
-    if count > 1:
-        raise UsageError("windows occurs twice", remedy="give it once")
-    if count and collective not in METHODS_IN_WINDOWS:
-        raise UsageError(f"{collective} does not use windows", remedy="remove windows from the line")
-    return count == 1
-
-
 def _parse_number(name: str, word: str, minimum: int, maximum: int) -> int:
     if _NUMBER.fullmatch(word) and minimum <= int(word) <= maximum:
         return int(word)
@@ -224,27 +203,19 @@ def merged(ranges: Iterable[TableRange]) -> list[TableRange]:
     Keeps a single `nccl` line for windows, because without it calls in windows would use the other lines.
     """
     all_lines: list[TableRange] = []
-    for (_, _, _, in_windows), successive in groupby(ranges, key=_range_key):
+    # The lines of one group follow one another in a table.
+    by_range = groupby(ranges, key=lambda line: (line.collective, line.min_ranks, line.max_ranks, line.in_windows))
+    for (*_, in_windows), successive in by_range:
         min_lines = 1 if in_windows else 0
         lines: list[TableRange] = []
         for line in successive:
-            if lines and _method_key(lines[-1]) == _method_key(line):
-                lines.pop()  # `line` has the same config and ends later
+            if lines and replace(lines[-1], up_to_bytes=line.up_to_bytes, note=line.note) == line:
+                lines.pop()  # `line` differs only in its end and its comment
             lines.append(line)
         while len(lines) > min_lines and lines[-1].method == NCCL:
             lines.pop()
         all_lines += lines
     return all_lines
-
-
-def _range_key(line: TableRange) -> tuple[str, int, int, bool]:
-    """Key that is equal for ranges that follow one another in a table."""
-    return line.collective, line.min_ranks, line.max_ranks, line.in_windows
-
-
-def _method_key(line: TableRange) -> tuple[str, int, int]:
-    """Key that is equal for ranges with the same method config."""
-    return line.method, line.blocks, line.threads
 
 
 def table_text(ranges: Iterable[TableRange], comments: Iterable[str] = ()) -> str:

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from busbw import engine, records
 from busbw.ab import BlockEndedError, Measurement, SideSpec
-from busbw.ab.blocks import Block, block_of, median_us
+from busbw.ab.blocks import UNCHECKED, Block, block_of, median_us
 from busbw.collectives import collectives
 from busbw.errors import BusbwError, ExitCode
 from busbw.fastpath import search
-from busbw.fastpath.search import Decision, FinalComparison, MethodConfig, Times
+from busbw.fastpath.search import Decision, MethodConfig, Times
 from busbw.fastpath.table import DIRECT, METHOD_VARIABLE, NCCL, TABLE_VARIABLE, TableRange, table_text
 from busbw.files import replace_file
 from busbw.logs import PLACEMENT_WORDS, Placement
@@ -29,15 +29,11 @@ GRAPH_FLAGS = ("-G", "2")
 adds little to the device time."""
 WINDOW_FLAGS = ("-R", "2")
 """Buffers in symmetric windows."""
-UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
-"""Flags without and with data checks."""
+CHECKED = ("-c", "1")
+"""Flags with data checks."""
 
 BlockSetting: TypeAlias = MethodConfig | list[TableRange] | None
 """Setting of a block: one config at every size, a table, or NCCL alone (None)."""
-
-
-class WrongDataError(BusbwError):
-    """The fast path computed wrong data."""
 
 
 class NotAcceleratedError(BusbwError):
@@ -97,18 +93,14 @@ class TableTuner:
             BlockEndedError: The tuning was interrupted, or NCCL itself could not be measured.
             NoWindowsError: No windows are available for the tuning.
             NotAcceleratedError: The fast path delegates every call to NCCL on this machine.
-            WrongDataError: The fast path computed wrong data.
+            BusbwError: The fast path computed wrong data.
         """
         first_nccl = self._measure_first_nccl(collective)
         measured: dict[MethodConfig, Times] = {}
-        self._measure_every_config(collective, measured)
-        self._measure_neighbors(collective, measured)
-        return self._measure_best(collective, measured, first_nccl)
-
-    def _measure_every_config(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
-        """Stage 1: measures every config of the coarse grid at every size."""
         for config in search.first_configs(collective, in_windows=self.target.in_windows):
             self._measure_configs(collective, config.text, config, dict.fromkeys(self.target.sizes, config), measured)
+        self._measure_neighbors(collective, measured)
+        return self._measure_best(collective, measured, first_nccl)
 
     def _measure_neighbors(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
         """Stage 2: measures rounds with one config next to the best of stage 1 at each size."""
@@ -125,31 +117,23 @@ class TableTuner:
         """Stage 3: measures the best config of each size in one table, and decides each size."""
         sizes = self.target.sizes
         best_configs = {size: config for size in sizes if (config := search.find_best_config(measured, size))}
-        times_in_graphs: Times = {}
-        one_by_one_comparison = FinalComparison({}, [])
+        in_graphs: Times = {}
+        one_by_one: Times = {}
+        nccl_one_by_one: Times = {}
         if best_configs:
             table = self._table_ranges(collective, best_configs)
-            times_in_graphs = self._block_times(collective, "chosen", table, checked=True)
-            one_by_one_comparison = FinalComparison(
-                self._block_times(collective, "chosen-launched", table, one_by_one=True),
-                [self._block_times(collective, "nccl-launched", None, one_by_one=True)],
+            in_graphs = self._block_times(collective, "chosen", table, checked=True)
+            one_by_one = self._block_times(collective, "chosen-launched", table, one_by_one=True)
+            nccl_one_by_one = self._block_times(collective, "nccl-launched", None, one_by_one=True)
+        nccl_in_graphs = [first_nccl, self._block_times(collective, "nccl-2", None)]
+        return [
+            search.decide_size(
+                size,
+                best_configs.get(size),
+                search.pair_times(size, in_graphs, nccl_in_graphs),
+                search.pair_times(size, one_by_one, [nccl_one_by_one]),
             )
-        second_nccl = self._block_times(collective, "nccl-2", None)
-        graph_comparison = FinalComparison(times_in_graphs, [first_nccl, second_nccl])
-        return [
-            search.decide_size(size, best_configs.get(size), graph_comparison, one_by_one_comparison) for size in sizes
-        ]
-
-    def commands(self, collective: str) -> list[str]:
-        """Returns the shell commands of stage 1. The commands of the later stages depend on the results of stage 1."""
-        settings: list[tuple[str, BlockSetting]] = [("nccl-1", None)]
-        settings += [
-            (config.text, config) for config in search.first_configs(collective, in_windows=self.target.in_windows)
-        ]
-        measurement = self._measurement(collective)
-        return [
-            measurement.command(self._make_side(collective, block, setting), f"{collective}-{block}", *UNCHECKED)
-            for block, setting in settings
+            for size in sizes
         ]
 
     def _measure_first_nccl(self, collective: str) -> Times:
@@ -207,12 +191,8 @@ class TableTuner:
     ) -> Times:
         """Returns the times of one block, from its record if an earlier start has measured the block.
 
-        Args:
-            collective: Its name, such as all_reduce.
-            block: Name of the block, unique in the collective.
-            setting: The config, the table or NCCL.
-            checked: True if data are checked. Wrong data are then an error.
-            one_by_one: True if operations are launched one by one, False if they are in graphs.
+        `block` is unique in the collective. `checked`: wrong data are an error. `one_by_one`: operations are launched
+        one by one, not in graphs.
         """
         label = f"{collective}-{block}"
         measurement = self._measurement(collective, one_by_one=one_by_one)
@@ -247,7 +227,7 @@ class TableTuner:
         return end is not None and end.exit_code in (ExitCode.GOOD, ExitCode.WRONG_DATA)
 
     def _times_by_size(self, collective: str, label: str, figures: Block, *, checked: bool) -> Times:
-        """Returns the times by requested size. Raises WrongDataError if `checked` and the block found wrong data.
+        """Returns the times by requested size. Raises BusbwError if `checked` and the block found wrong data.
 
         A time is the device time, or the median of the samples if the record has no device time. For collectives with
         equal parts per rank, the engine rounds a requested size down. So the requested size is the next larger one.
@@ -256,7 +236,7 @@ class TableTuner:
         for point, figure in figures.items():
             if checked and figure.wrong_elements:
                 where = f"{size_text(point.size_bytes)} {PLACEMENT_WORDS[point.placement]}"
-                raise WrongDataError(
+                raise BusbwError(
                     f"WRONG DATA: {collective} with the fast path, first at {where} ({self.folder / label}.jsonl)",
                     remedy="set BUSBW_FASTPATH=off and report it with that record and its .table file",
                     exit_code=ExitCode.WRONG_DATA,

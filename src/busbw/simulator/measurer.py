@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from busbw.find.cluster import Cluster, Indices
+from busbw.find.cluster import Cluster
 from busbw.find.observations import RoundResult
 from busbw.find.rounds import Round
 from busbw.simulator.simulation import Simulation
@@ -24,16 +24,9 @@ class SimulatedMeasurer:
         self.cluster = Cluster(simulation.fabric.describe())
 
     def measure(self, one_round: Round, iterations: int) -> RoundResult:
-        """Returns the simulated times of all flows of a round."""
-        return measure_flows(self._simulation, one_round.source, one_round.target, one_round.size_bytes, iterations)
-
-
-def measure_flows(
-    simulation: Simulation, source: Indices, target: Indices, size_bytes: int, iterations: int
-) -> RoundResult:
-    """Returns the simulated times of flows. A flow with an infinite time has no times, but an error."""
-    times, took_s = simulation.measure(source, target, size_bytes, iterations)
-    is_dead = np.isinf(times).any(axis=1)
-    times[is_dead] = np.nan
-    errors = dict.fromkeys(map(int, np.flatnonzero(is_dead)), _DEAD_FLOW_ERROR)
-    return RoundResult(times_us=times, errors=errors, took_s=took_s)
+        """Returns the simulated times of all flows of a round. A flow with an infinite time has an error instead."""
+        times, took_s = self._simulation.measure(one_round.source, one_round.target, one_round.size_bytes, iterations)
+        is_dead = np.isinf(times).any(axis=1)
+        times[is_dead] = np.nan
+        errors = dict.fromkeys(map(int, np.flatnonzero(is_dead)), _DEAD_FLOW_ERROR)
+        return RoundResult(times_us=times, errors=errors, took_s=took_s)

@@ -69,11 +69,7 @@ class Simulation:
     def measure(self, source: Numbers, target: Numbers, size_bytes: int, iterations: int) -> tuple[Values, float]:
         """Returns the time in us of each iteration of each flow, and the duration in s. A dead flow has infinite times.
 
-        Args:
-            source: Sending GPU of each flow, numbered over all nodes.
-            target: Receiving GPU of each flow.
-            size_bytes: Bytes of a flow.
-            iterations: Number of iterations.
+        `source` and `target`: sending and receiving GPU of each flow, numbered over all nodes.
         """
         gpus = self.fabric.gpus
         is_network = source // gpus != target // gpus

@@ -1,6 +1,6 @@
 """Aligns the sequences of calls of several ranks. Each rank should make the same calls in the same order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,17 @@ class Alignment:
     """Number of equal calls before the first difference, where the table ends. None: all calls are equal."""
     bounds: list[tuple[int, int]]
     """For each rank, its first row and the row after its last one, before the table is cut at the difference."""
+
+
+def make_signatures(columns: Iterable[NDArray[np.integer]]) -> Signatures:
+    """Returns a number for each row of the columns: a hash, so that different rows very unlikely have equal numbers."""
+    signatures: Signatures = np.zeros(1, np.uint64)
+    for column in columns:
+        signatures = ((signatures ^ column.astype(np.uint64)) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        signatures ^= signatures >> np.uint64(29)
+        signatures *= np.uint64(0xBF58476D1CE4E5B9)
+        signatures ^= signatures >> np.uint64(32)
+    return signatures
 
 
 def align_sequences(sequences: Sequence[CallSequence]) -> Alignment:

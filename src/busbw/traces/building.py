@@ -27,8 +27,6 @@ _MAX_TOTAL_SIZE = 1 << 22
 """Maximum sum of the sizes of all communicators. More is damage, and would fill the memory."""
 _MAX_RANK = 1 << 31
 """Ranks of a trace file are below this number."""
-_MAX_NAMES = 8
-"""Maximum number of ranks that a problem lists."""
 NO_SEQUENCE = -1
 """Number of a call that its source does not number."""
 Numbers = NDArray[np.int64]
@@ -123,7 +121,7 @@ class RankBuilder:
                 call.flags,
                 layout.UNKNOWN_COUNT,  # network_steps
                 call.thread,
-                layout.UNKNOWN_COUNT,  # host_ns
+                0,  # reserved
             )
             self._sequences.append(sequence)
         except (struct.error, TypeError, OverflowError):
@@ -158,8 +156,7 @@ class RankBuilder:
     def start_at_first_time(self, offset_ns: int = 0) -> None:
         """Makes the times of the host clock relative, with the first time as 1. Sets `start_ns` to the Unix time of 0.
 
-        Args:
-            offset_ns: Unix time of 0 on the clock of the source. Without a plausible result, `start_ns` is 0.
+        `offset_ns`: Unix time of 0 on the clock of the source. Without a plausible result, `start_ns` is 0.
         """
         operations = self.operations
         names = ["enqueue_ns"]
@@ -212,11 +209,7 @@ class TraceBuilder:
     ) -> int | None:
         """Returns the index of a communicator, and creates it if it is new. None if its values are impossible.
 
-        Args:
-            identity: Equal for all ranks of the communicator.
-            size: Number of ranks.
-            name: Name that the program gave the communicator.
-            members: Rank of the job for each rank of the communicator. Empty, or a negative rank: unknown.
+        The arguments are fields of `Communicator`, but an unknown rank in `members` is negative.
         """
         if identity not in self._indices:
             self._indices[identity] = self._create_communicator(identity, size, name, members)
@@ -277,7 +270,7 @@ class TraceBuilder:
         )
         missing = np.setdiff1d(np.arange(trace.size), [number for number, _ in ranks])
         if len(missing):
-            names = names_text(list(map(str, missing)), _MAX_NAMES)
+            names = names_text(list(map(str, missing)))
             self.add_problem(f"{count_text(len(missing), 'rank')} of {trace.size:,} not recorded: {names}")
         return replace(trace, problems=tuple(self._problem_texts()))
 
@@ -315,7 +308,8 @@ class TraceBuilder:
         """Sets the own ranks that follow from the listed members, for the communicators that each rank uses."""
         own_rank_by_member = [{member: own_rank for own_rank, member in one.items()} for one in self._members]
         for number, rank in ranks:
-            for index in _distinct(rank.operations["communicator"]):
+            # Counting is faster than the sorting of `np.unique`.
+            for index in np.flatnonzero(np.bincount(rank.operations["communicator"])).tolist():
                 own_rank = own_rank_by_member[index].get(number)
                 if own_rank is not None:
                     rank.own_rank_by_communicator.setdefault(index, own_rank)
@@ -333,12 +327,6 @@ class TraceBuilder:
                     label = self._communicators[index].name or self._communicators[index].identity
                     self.add_problem(f"ranks {known_member} and {number} have the same place in communicator {label}")
                 self._members[index][own_rank] = first_recorded.setdefault((index, own_rank), number)
-
-
-def _distinct(small_numbers: NDArray[np.integer]) -> list[int]:
-    """Returns the distinct values, ascending. Counting is faster than the sorting of `np.unique`."""
-    values: list[int] = np.flatnonzero(np.bincount(small_numbers)).tolist()
-    return values
 
 
 def _make_rank(number: int, rank: RankBuilder) -> RankTrace:

@@ -109,23 +109,23 @@ def align_clocks(trace: Trace, matched: Sequence[MatchedOperations]) -> ClockAli
     for clock in clocks:
         to_start = to_start_by_name.get(clock.name)
         maps.append(None if to_start is None else clock.from_rank.then(to_start).then(start.from_rank.inverse()))
+    error_ns: float | None = None
+    aligned_count, unaligned_count = len(to_start_by_name), len(names) - len(to_start_by_name)
     if not names:
         basis = "the clocks are not aligned: the ranks have durations only"
-        return ClockAlignment(maps=tuple(maps), error_ns=None, basis=basis)
-    if len(names) == 1:
-        return ClockAlignment(maps=tuple(maps), error_ns=0.0, basis="all ranks with a clock read the same one")
-    aligned_count = len(to_start_by_name)
-    if aligned_count < 2:
+    elif len(names) == 1:
+        error_ns, basis = 0.0, "all ranks with a clock read the same one"
+    elif aligned_count < 2:
         basis = "the clocks are not aligned: they have too few common operations with device times"
-        return ClockAlignment(maps=tuple(maps), error_ns=None, basis=basis)
-    unaligned_count = len(names) - aligned_count
-    unaligned = f"; not aligned: {count_text(unaligned_count, 'clock')} with too few of them" if unaligned_count else ""
-    basis = (
-        f"{aligned_count} clocks are aligned by operations that need data of all ranks and should end on all of them"
-        f" together{unaligned}; the error is a sum of 95th percentiles of the remaining differences, one for each"
-        " pair of clocks on the way to the first rank"
-    )
-    return ClockAlignment(maps=tuple(maps), error_ns=max(errors.values()), basis=basis)
+    else:
+        unaligned = f"; not aligned: {count_text(unaligned_count, 'clock')} with too few of them"
+        error_ns = max(errors.values())
+        basis = (
+            f"{aligned_count} clocks are aligned by operations that need data of all ranks and should end on all of"
+            f" them together{unaligned if unaligned_count else ''}; the error is a sum of 95th percentiles of the"
+            " remaining differences, one for each pair of clocks on the way to the first rank"
+        )
+    return ClockAlignment(maps=tuple(maps), error_ns=error_ns, basis=basis)
 
 
 def _clock_of(index: int, rank: RankTrace) -> _RankClock:

@@ -14,7 +14,7 @@ UNKNOWN_BYTE = 0xFF
 UNKNOWN_INDEX = 0xFFFF
 """Unknown value of `stream`."""
 UNKNOWN_COUNT = 0xFFFFFFFF
-"""Unknown value of `network_steps` and `host_ns`."""
+"""Unknown value of `network_steps`."""
 
 
 class Kind(IntEnum):
@@ -145,7 +145,7 @@ OPERATION = np.dtype(
         ("flags", "u1"),
         ("network_steps", "<u4"),
         ("thread", "<u4"),
-        ("host_ns", "<u4"),
+        ("reserved", "<u4"),
     ]
 )
 Operations = NDArray[np.void]

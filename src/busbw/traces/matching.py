@@ -11,15 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces import format as layout
-from busbw.traces.alignment import Alignment, CallSequence, Indices, align_sequences
+from busbw.traces.alignment import Alignment, CallSequence, Indices, align_sequences, make_signatures
 from busbw.traces.format import ROOTED, TRANSFERS, Function
 from busbw.units import count_text, names_text, size_text
 
 if TYPE_CHECKING:
     from busbw.traces.model import RankTrace, Trace
-
-_MAX_NAMES = 8
-"""Maximum number of ranks or transfers that a problem lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +35,8 @@ def match_operations(trace: Trace, problems: list[str] | None = None) -> tuple[M
     """Matches the n-th collective of a communicator on all ranks, and the n-th transfer between two of its ranks.
 
     Different operations are never paired: matching ends before the first difference. On each rank, matching also ends
-    before the first missing operation. One-sided and unknown operations have no match.
-
-    Args:
-        trace: A trace.
-        problems: Receives a sentence for each difference between the ranks.
+    before the first missing operation. One-sided and unknown operations have no match. `problems` receives a sentence
+    for each difference between the ranks.
     """
     problems = [] if problems is None else problems
     communicators_of_ranks = [rank.operations["communicator"][: rank.first_unmatched] for rank in trace.ranks]
@@ -73,21 +67,18 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
     operations = rank.operations
     functions = operations["function"][indices]
     functions[functions == Function.RECV] = Function.SEND
-    # The count of an alltoall is ignored, because recordings of frameworks use this name even if counts differ.
-    signatures = np.where(functions == Function.ALLTOALL, 0, operations["count"][indices]).astype(np.uint64)
-    for values in (
+    equal_columns = (
+        # The count of an alltoall is ignored, because recordings of frameworks use this name even if counts differ.
+        np.where(functions == Function.ALLTOALL, 0, operations["count"][indices]),
         functions,
         operations["datatype"][indices],
         operations["redop"][indices],
         operations["flags"][indices] & np.uint8(layout.Flag.CAPTURED),
-        np.where(np.isin(functions, ROOTED), operations["peer"][indices], -1).astype(np.uint32),
-    ):
-        # A step of a hash: different values are very unlikely to have equal signatures.
-        signatures = (signatures ^ values.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        signatures ^= signatures >> np.uint64(29)
+        np.where(np.isin(functions, ROOTED), operations["peer"][indices], -1),
+    )
     enqueue_ns = operations["enqueue_ns"][indices].astype(np.int64)
     return CallSequence(
-        signatures=signatures,
+        signatures=make_signatures(equal_columns),
         indices=indices,
         times_ns=enqueue_ns + rank.start_ns if rank.start_ns and enqueue_ns.all() else None,
         is_cut=rank.first_unmatched is not None,
@@ -147,7 +138,7 @@ def _describe_alignment(
             position = f"after {alignment.difference:,} equal operations of {name}, so later ones are not matched"
             ranks_by_text[f"called {_operation_text(operation)} {position}"].append(number)
     for text, numbers in ranks_by_text.items():
-        problems.append(f"{'rank' if len(numbers) == 1 else 'ranks'} {names_text(numbers, _MAX_NAMES)} {text}")
+        problems.append(f"{'rank' if len(numbers) == 1 else 'ranks'} {names_text(numbers)} {text}")
 
 
 def _operation_text(operation: np.void) -> str:
@@ -197,7 +188,7 @@ def _match_transfers(
         )
     name = _name(trace, communicator)
     if different:
-        pairs = names_text(different, _MAX_NAMES)
+        pairs = names_text(different)
         problems.append(f"sends and receives on {name} differ in number, size or type: {pairs}")
     if unknown_count:
         problems.append(f"{unknown_count:,} sends and receives on {name} have an unknown peer and no match")

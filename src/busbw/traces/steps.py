@@ -7,9 +7,8 @@ period counts the operations that its repetitions do not explain. The candidate 
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from busbw.traces.alignment import Indices, Signatures
+from busbw.traces.alignment import Indices, Signatures, make_signatures
 from busbw.traces.format import TRANSFERS, Function, Operations
 
 _ANCHOR_LENGTHS = (1, 4, 16, 64)
@@ -58,7 +57,7 @@ def find_steps(operations: Operations) -> Steps | None:
     # Experts receive different counts in each step, and some receive nothing. So consecutive transfers are one element.
     is_transfer = np.isin(operations["function"], TRANSFERS)
     functions = np.where(is_transfer, Function.SEND, operations["function"])
-    signatures = _mix(_mix(functions) ^ operations["communicator"])
+    signatures = make_signatures((functions, operations["communicator"]))
     begins_element = np.ones(len(operations), bool)
     begins_element[1:] = ~is_transfer[1:] | (signatures[1:] != signatures[:-1])
     first = np.flatnonzero(begins_element)
@@ -89,21 +88,9 @@ def count_repetitions(operations: Operations, steps: Steps) -> int:
     return 1
 
 
-def _mix(values: NDArray[np.integer]) -> Signatures:
-    """Returns a hash of each value, so that different values are very unlikely to have equal signatures."""
-    mixed: Signatures = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(32)
-    return mixed
-
-
 def _signatures(operations: Operations) -> Signatures:
     """Returns a number for each operation that is equal for equal operations, counts included."""
-    signatures = _mix(operations["count"])
-    for name in ("communicator", "function", "datatype", "peer"):
-        signatures = _mix(signatures ^ operations[name].astype(np.uint64))
-    return signatures
+    return make_signatures(operations[name] for name in ("count", "communicator", "function", "datatype", "peer"))
 
 
 def _find(signatures: Signatures, borders: Indices) -> Steps | None:

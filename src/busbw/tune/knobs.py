@@ -14,14 +14,17 @@ Setting: TypeAlias = tuple[tuple[str, str], ...]
 """Environment variables that are set together: pairs of name and value, ordered by name."""
 
 
+def setting_text(setting: Setting) -> str:
+    """Returns a setting as shell assignments: 'NCCL_ALGO=Ring NCCL_PROTO=LL'."""
+    return " ".join(f"{name}={value}" for name, value in setting)
+
+
 class Knob(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """One tunable factor with the settings to try. knobs.toml explains the fields."""
 
-    name: str
-    backend: str
-    collectives: tuple[str, ...]
-    ranks_on: Literal["any", "one host", "several hosts"]
-    goes_to: Literal["environment", "tuner"]
+    collectives: tuple[str, ...] = ()
+    ranks_on: Literal["any", "one host", "several hosts"] = "any"
+    goes_to: Literal["environment", "tuner"] = "environment"
     source: str
     note: str
     settings: tuple[dict[str, str], ...]
@@ -41,8 +44,8 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """Shell assignments: 'NCCL_ALGO=Ring NCCL_PROTO=LL'."""
-        return " ".join(f"{name}={value}" for name, value in self.setting)
+        """Shell assignments."""
+        return setting_text(self.setting)
 
 
 _TUNER_VARIABLES = {"NCCL_ALGO", "NCCL_PROTO"}
@@ -59,19 +62,19 @@ def default_candidates(backend: str, collective: str | None, hosts: int) -> list
     """Returns the candidates of knobs.toml for a backend, a collective (None: a step of any) and a number of hosts.
 
     Raises:
-        UsageError: There are no candidates.
+        UsageError: No knob is known for the backend.
     """
     scope = "one host" if hosts == 1 else "several hosts"
-    candidates: list[Candidate] = []
-    for knob in load_knobs():
-        has_collective = not knob.collectives or collective is None or collective in knob.collectives
-        if knob.backend == backend and knob.ranks_on in ("any", scope) and has_collective:
-            candidates += [Candidate(tuple(sorted(setting.items())), knob.goes_to) for setting in knob.settings]
-    if not candidates:
+    if backend != "nccl":
         raise UsageError(
             f"no knob is known for {collective or 'a step'} on the backend {backend}",
             remedy="name settings with --knob NAME=VALUE,VALUE",
         )
+    candidates: list[Candidate] = []
+    for knob in load_knobs():
+        has_collective = not knob.collectives or collective is None or collective in knob.collectives
+        if knob.ranks_on in ("any", scope) and has_collective:
+            candidates += [Candidate(tuple(sorted(setting.items())), knob.goes_to) for setting in knob.settings]
     return candidates
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isqrt
 
 from busbw.collectives import collectives
-from busbw.tune.knobs import Setting
+from busbw.tune.knobs import Setting, setting_text
 from busbw.units import size_text
 
 TUNER_FORMAT = "NCCL's example tuner plugin, 2.27 and later"
@@ -65,10 +65,9 @@ def tuner_file(
         has_all_fields = collective in _COLLECTIVES and algorithm and protocol
         can_express_setting = has_all_fields and not has_other_variables
         if not can_express_setting:
-            text = " ".join(f"{name}={value}" for name, value in winner.setting)
             omitted.append(
-                f"{text} at {size_text(winner.size_bytes)} is not in the tuner file, because it needs an algorithm "
-                f"together with a protocol, for {', '.join(_COLLECTIVES)}."
+                f"{setting_text(winner.setting)} at {size_text(winner.size_bytes)} is not in the tuner file, because "
+                f"it needs an algorithm together with a protocol, for {', '.join(_COLLECTIVES)}."
             )
             continue
         min_bytes, max_bytes = _covered_range(winner.size_bytes, sorted(sizes_bytes))

@@ -20,7 +20,7 @@ from busbw.ab.blocks import (
 )
 from busbw.ab.sides import SideSpec
 from busbw.compare.result import PointKey
-from busbw.tune.knobs import Candidate, Setting
+from busbw.tune.knobs import Candidate, Setting, setting_text
 from busbw.units import size_text
 
 ROUNDS = 5
@@ -43,13 +43,10 @@ class ScreenedCandidate:
         return max(self.gains.values(), default=0.0)
 
 
-def with_settings(base: SideSpec, *settings: Setting) -> SideSpec:
-    """Returns the base with additional settings."""
-    environment = dict(base.environment)
-    for setting in settings:
-        environment |= dict(setting)
-    assignments = " ".join(f"{name}={value}" for setting in settings for name, value in setting)
-    text = " ".join(filter(None, [base.text, assignments]))
+def with_settings(base: SideSpec, setting: Setting) -> SideSpec:
+    """Returns the base with an additional setting."""
+    environment = dict(base.environment) | dict(setting)
+    text = " ".join(filter(None, [base.text, setting_text(setting)]))
     return replace(base, text=text, environment=tuple(environment.items()))
 
 
@@ -58,9 +55,7 @@ def screen(
     base: SideSpec,
     candidates: Sequence[Candidate],
     *,
-    rounds: int = ROUNDS,
     on_progress: Callable[[str], None] = lambda _text: None,
-    shuffle: Callable[[list[int]], None] = random.shuffle,
 ) -> list[ScreenedCandidate]:
     """Measures every candidate and the base in each round.
 
@@ -76,10 +71,10 @@ def screen(
     # Side 0 is the base, side 1 the first usable candidate.
     sides = [base, *(with_settings(base, entry.candidate.setting) for entry in usable)]
     log_speedups: list[_LogSpeedups] = [{} for _ in usable]
-    for round_number in range(1, rounds + 1):
-        on_progress(f"screening {len(usable)} candidates: round {round_number} of {rounds}")
+    for round_number in range(1, ROUNDS + 1):
+        on_progress(f"screening {len(usable)} candidates: round {round_number} of {ROUNDS}")
         order = list(range(len(sides)))
-        shuffle(order)
+        random.shuffle(order)
         blocks = {
             index: measurement.block(sides[index], f"screen-{round_number:02}-{index:03}", *UNCHECKED)
             for index in order

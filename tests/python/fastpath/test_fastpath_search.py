@@ -3,14 +3,12 @@
 import pytest
 from conftest import ROOT
 
-from busbw.fastpath import METHODS, METHODS_IN_WINDOWS
 from busbw.fastpath.search import (
     COARSE_GRID,
     MAX_NEIGHBORS,
     SIZES,
     SIZES_IN_WINDOWS,
     Decision,
-    FinalComparison,
     MethodConfig,
     TimePair,
     Times,
@@ -20,10 +18,11 @@ from busbw.fastpath.search import (
     fits_side_by_side,
     neighbors,
     next_round,
+    pair_times,
     ranges,
     summary,
 )
-from busbw.fastpath.table import MAX_BLOCKS, MAX_THREADS, parse, table_text
+from busbw.fastpath.table import MAX_BLOCKS, MAX_THREADS, METHODS, METHODS_IN_WINDOWS, parse, table_text
 
 SMALL = MethodConfig(8, 256, "exchange")
 LARGE = MethodConfig(32, 512, "exchange")
@@ -105,18 +104,18 @@ def test_a_round_has_one_config_for_each_size_and_rounds_differ() -> None:
     assert tried[MAX_NEIGHBORS] == {}
 
 
-LAUNCHED = FinalComparison(both(5.0), [both(12.0)])
+LAUNCHED = pair_times(1024, both(5.0), [both(12.0)])
 
 
 def test_a_config_is_taken_only_if_it_is_as_fast_in_both_placements() -> None:
     nccl = [both(10.0), both(10.2)]
 
     def found(size: int, tried: MethodConfig | None, fast: Times) -> Decision:
-        return decide_size(size, tried, FinalComparison(fast, nccl), LAUNCHED)
+        return decide_size(size, tried, pair_times(size, fast, nccl), LAUNCHED)
 
     taken = found(1024, SMALL, both(4.0))
     assert taken.config == SMALL
-    assert taken.in_graphs == pytest.approx(TimePair(fast_us=4.0, nccl_us=10.1))
+    assert taken.in_graphs == pytest.approx(TimePair(fast_us=4.0, nccl_us=10.1, max_ratio=4 / 10.1))
     assert taken.note == "4.00 us, NCCL 10.10 us; launched one by one 5.00 us, NCCL 12.00 us"
     assert found(1024, SMALL, both(10.1)).config == SMALL
     assert found(1024, SMALL, both(4.0, 10.15)).config is None
@@ -127,16 +126,16 @@ def test_a_config_is_taken_only_if_it_is_as_fast_in_both_placements() -> None:
 
 
 def test_a_config_that_is_slower_launched_one_by_one_is_not_taken() -> None:
-    in_graphs = FinalComparison(both(4.0), [both(10.0)])
-    assert decide_size(1024, SMALL, in_graphs, FinalComparison(both(10.2), [both(10.0)])).config == SMALL
-    slower = decide_size(1024, SMALL, in_graphs, FinalComparison(both(5.0, 10.3), [both(10.0)]))
+    in_graphs = pair_times(1024, both(4.0), [both(10.0)])
+    assert decide_size(1024, SMALL, in_graphs, pair_times(1024, both(10.2), [both(10.0)])).config == SMALL
+    slower = decide_size(1024, SMALL, in_graphs, pair_times(1024, both(5.0, 10.3), [both(10.0)]))
     assert slower.config is None
     assert slower.note.startswith("4.00 us, NCCL 10.00 us; launched one by one ")
-    assert decide_size(1024, SMALL, in_graphs, FinalComparison({}, [both(10.0)])).config is None
+    assert decide_size(1024, SMALL, in_graphs, pair_times(1024, {}, [both(10.0)])).config is None
 
 
 def test_a_placement_that_nccl_has_no_time_for_does_not_count() -> None:
-    in_graphs = FinalComparison(both(4.0, 99.0), [{1024: {"out_of_place": 10.0}}])
+    in_graphs = pair_times(1024, both(4.0, 99.0), [{1024: {"out_of_place": 10.0}}])
     assert decide_size(1024, SMALL, in_graphs, LAUNCHED).config == SMALL
 
 
@@ -158,10 +157,9 @@ def test_windows_delegated_at_every_size_have_one_nccl_line() -> None:
 
 
 def test_the_summary_says_where_and_by_how_much() -> None:
-    none = FinalComparison({}, [])
     fast = [
-        decide_size(1024, SMALL, FinalComparison(both(5.0), [both(10.0)]), LAUNCHED),
-        decide_size(2048, None, none, none),
+        decide_size(1024, SMALL, pair_times(1024, both(5.0), [both(10.0)]), LAUNCHED),
+        decide_size(2048, None, None, None),
     ]
     assert (
         summary("all_reduce, 4 ranks", fast)
@@ -171,6 +169,6 @@ def test_the_summary_says_where_and_by_how_much() -> None:
 
 
 def test_the_summary_does_not_call_an_equal_time_faster() -> None:
-    equal = decide_size(1024, SMALL, FinalComparison(both(5.0), [both(5.0)]), LAUNCHED)
+    equal = decide_size(1024, SMALL, pair_times(1024, both(5.0), [both(5.0)]), LAUNCHED)
     assert equal.config == SMALL
     assert "faster" not in summary("all_reduce, 4 ranks", [equal])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from find_clusters import SIMULATOR
 from launch_jobs import DRY_RUNS, TOKEN, expect_golden
 
 from busbw.cli.find import find
@@ -27,7 +28,7 @@ if arguments[:1] != ["flows"]:
     sys.exit(0)
 here = Path(__file__).parent
 (here / "arguments").write_text("\\n".join(arguments))
-simulator = [sys.executable, "-m", "busbw.simulator", *os.environ["FAKE_CLUSTER"].split()]
+simulator = [sys.executable, {str(SIMULATOR)!r}, *os.environ["FAKE_CLUSTER"].split()]
 if "--search" not in arguments:
     os.execv(simulator[0], simulator)
 request_end, requests = os.pipe()

@@ -9,13 +9,14 @@ import sys
 import textwrap
 from pathlib import Path
 
+import find_clusters
 import pytest
 
 from busbw.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("here")  # the searches are kept in the store of the current folder
 
-SIMULATOR = f"{shlex.quote(sys.executable)} -m busbw.simulator"
+SIMULATOR = shlex.join([sys.executable, str(find_clusters.SIMULATOR)])
 
 ANSWERS = textwrap.dedent(
     """
@@ -162,7 +163,7 @@ def test_ctrl_c_reports_the_findings_so_far(tmp_path: Path) -> None:
     path = tmp_path / "slow.py"
     path.write_text(
         "import subprocess, sys, time\n"
-        f"simulator = subprocess.Popen([{sys.executable!r}, '-m', 'busbw.simulator', '8x2', '--fault', 'node:5:3'],\n"
+        f"simulator = subprocess.Popen([*{shlex.split(SIMULATOR)!r}, '8x2', '--fault', 'node:5:3'],\n"
         "    stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
         "for number, line in enumerate(sys.stdin.buffer):\n"
         "    if number == 7:\n"

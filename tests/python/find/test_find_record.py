@@ -14,7 +14,7 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import BUSBW, GOLDEN_RECORD
-from find_clusters import simulate
+from find_clusters import SIMULATOR, simulate
 from polling import wait_until
 
 from busbw import schema
@@ -32,9 +32,9 @@ from busbw.simulator.measurer import SimulatedMeasurer
 pytestmark = pytest.mark.usefixtures("here")
 
 FAULT = ("--fault", "nic:2/1:2")
-SLOW_PROGRAM = """
+SLOW_PROGRAM = f"""
 import subprocess, sys
-simulator = subprocess.Popen([sys.executable, "-m", "busbw.simulator", "8x2", "--fault", "node:5:3"],
+simulator = subprocess.Popen([sys.executable, {str(SIMULATOR)!r}, "8x2", "--fault", "node:5:3"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 for number, line in enumerate(sys.stdin.buffer):
     if number == 7:
@@ -105,7 +105,7 @@ def test_a_flow_without_times_stays_without(capsys: pytest.CaptureFixture[str]) 
 def test_only_measured_searches_are_kept_without_a_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["find", "--simulate", "4x2"]) == 0
     assert list(Path().iterdir()) == []
-    simulator = f"{shlex.quote(sys.executable)} -m busbw.simulator 4x2"
+    simulator = shlex.join([sys.executable, str(SIMULATOR), "4x2"])
     assert main(["find", "--measure-with", simulator]) == 0
     record = stored_record()
     assert capsys.readouterr().err == f"Record: {record}\n"

@@ -7,20 +7,23 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from find_clusters import SIMULATOR
 
 from busbw.cli.main import main
 
 PROGRAM = textwrap.dedent(
-    """
+    f"""
+    import sys
     from functools import partial
 
     from msgspec.structs import replace
-    from busbw.simulator import __main__ as program
     from busbw.simulator.fabric import Fabric
+    sys.path.insert(0, {str(SIMULATOR.parent)!r})
+    import find_simulator as program
 
     def describe(fabric, describe=Fabric.describe):
-        for node in describe(fabric):
-            yield replace(node, nics=tuple(replace(nic, leaf=None) for nic in node.nics))
+        without_leaf = lambda nics: tuple(replace(nic, leaf=None) for nic in nics)
+        return [replace(node, nics=without_leaf(node.nics)) for node in describe(fabric)]
 
     Fabric.describe = describe
     program.Fabric = partial(Fabric, layout="leaf-spine", nodes_per_group=4)

@@ -38,7 +38,7 @@ def test_each_value_is_stored_in_its_field() -> None:
         "communicator": 2,
         "count": 3,
         "network_steps": layout.UNKNOWN_COUNT,
-        "host_ns": layout.UNKNOWN_COUNT,
+        "reserved": 0,
         **values,
     }
 

@@ -13,9 +13,10 @@ import pytest
 from busbw.errors import UsageError
 from busbw.traces import format as layout
 from busbw.traces.format import Algorithm, Flag, Function, Protocol
-from busbw.traces.importers import IMPORTERS, flight_recorder, inspector, kineto, nccl_log
+from busbw.traces.importers import IMPORTERS
 from busbw.traces.model import Trace
 
+INSPECTOR, FLIGHT_RECORDER, KINETO, _, NCCL_LOG = IMPORTERS
 U = layout.UNKNOWN_BYTE
 IN_PLACE = int(Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE)
 
@@ -23,8 +24,8 @@ IN_PLACE = int(Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE)
 def read_log(folder: Path, text: str) -> Trace:
     path = folder / "job.log"
     path.write_text(text)
-    assert nccl_log.recognizes(text.encode(), path)
-    return nccl_log.read([path])
+    assert NCCL_LOG.recognizes(text.encode(), path)
+    return NCCL_LOG.read([path])
 
 
 def rows(trace: Trace, *names: str) -> list[tuple[int, ...]]:
@@ -222,7 +223,7 @@ def read_events(folder: Path, *events: dict[str, object], groups: object = (), r
     path = folder / "trace.json"
     job = {"backend": "nccl", "rank": rank, "world_size": 4, "pg_config": groups, "nccl_version": "2.27.5"}
     path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": job, "traceEvents": events}))
-    return kineto.read([path])
+    return KINETO.read([path])
 
 
 def comms(name: str, inputs: int, outputs: int, **values: object) -> dict[str, object]:
@@ -343,7 +344,7 @@ def read_dump(folder: Path, *entries: dict[str, object]) -> Trace:
     path = folder / "nccl_trace_rank_1"
     groups = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2]"}}
     path.write_text(json.dumps({"entries": entries, "pg_config": groups, "version": "2.4"}))
-    return flight_recorder.read([path])
+    return FLIGHT_RECORDER.read([path])
 
 
 def test_forms_of_the_flight_recorder(tmp_path: Path) -> None:
@@ -385,7 +386,7 @@ def test_times_of_the_inspector_on_the_host_are_no_durations(tmp_path: Path) -> 
     ]
     lines.append({"coll_perf": values})  # v4.3 names the communicator only once
     path.write_text("\n".join(map(json.dumps, lines)))
-    trace = inspector.read([path])
+    trace = INSPECTOR.read([path])
     assert rows(trace, "device_start_ns", "device_end_ns") == [(1, 9001), (1, 9001), (0, 0)]
     assert any("1 records do not name their communicator" in problem for problem in trace.problems)
 
@@ -399,7 +400,7 @@ def test_the_inspector_names_functions_and_numbers_none(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
     functions = [(Function.ALL_REDUCE,), (Function.OTHER,), (Function.OTHER,)]
-    assert rows(inspector.read([path]), "function") == functions
+    assert rows(INSPECTOR.read([path]), "function") == functions
 
 
 def test_logs_of_tests_are_no_traces() -> None:

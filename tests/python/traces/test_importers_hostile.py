@@ -18,9 +18,10 @@ from synthetic_traces import Call, split_ranks
 from busbw.errors import BusbwError, UsageError
 from busbw.traces import format as layout
 from busbw.traces.format import Function
-from busbw.traces.importers import chakra, flight_recorder, inspector, kineto, nccl_log
+from busbw.traces.importers import IMPORTERS, flight_recorder
 from busbw.traces.model import Trace
 
+INSPECTOR, FLIGHT_RECORDER, KINETO, CHAKRA, NCCL_LOG = IMPORTERS
 JOB = synthetic_traces.make_trace(
     ranks=2,
     partitions=[[(0, 1)], split_ranks(2, 1)],
@@ -44,21 +45,21 @@ def _text(content: str, name: str = "job.log") -> Write:
 
 
 FORMATS = {
-    "NCCL log": (nccl_log, _text(foreign_recordings.nccl_log(JOB))),
+    "NCCL log": (NCCL_LOG, _text(foreign_recordings.nccl_log(JOB))),
     "Inspector": (
-        inspector,
+        INSPECTOR,
         lambda folder: foreign_recordings.write_inspector(JOB, folder, version="v4.2", is_verbose=True)[0],
     ),
-    "profiler": (kineto, _text(foreign_recordings.kineto_document(JOB, JOB.ranks[0]), "rank0.json")),
+    "profiler": (KINETO, _text(foreign_recordings.kineto_document(JOB, JOB.ranks[0]), "rank0.json")),
     "flight JSON": (
-        flight_recorder,
+        FLIGHT_RECORDER,
         lambda folder: foreign_recordings.write_flight_dumps(JOB, folder, is_pickle=False)[0],
     ),
     "flight pickle": (
-        flight_recorder,
+        FLIGHT_RECORDER,
         lambda folder: foreign_recordings.write_flight_dumps(JOB, folder, is_pickle=True)[0],
     ),
-    "Chakra": (chakra, lambda folder: foreign_recordings.write_chakra(JOB, folder)[0]),
+    "Chakra": (CHAKRA, lambda folder: foreign_recordings.write_chakra(JOB, folder)[0]),
 }
 
 
@@ -198,7 +199,7 @@ def test_pickles_cannot_run_code_or_fill_the_memory(
     path = tmp_path / "nccl_trace_rank_0"
     path.write_bytes(content)
     with pytest.raises(UsageError):
-        flight_recorder.read([path])
+        FLIGHT_RECORDER.read([path])
 
 
 def test_the_unpickler_accepts_what_pytorch_writes(tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_impossible_sizes_do_not_fill_the_memory(tmp_path: Path) -> None:
         foreign_recordings.nccl_log(JOB).replace("nranks 2", "nranks 999999999").replace("nranks=2", "nranks=999999999")
     )
     with pytest.raises(UsageError, match="impossible size"):
-        nccl_log.read([path])
+        NCCL_LOG.read([path])
 
 
 def test_a_long_trace_needs_little_memory(tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_a_long_trace_needs_little_memory(tmp_path: Path) -> None:
     path.write_text(document.replace('"traceEvents": [', '"traceEvents": [' + f"{event},\n" * 20_000, 1))
     tracemalloc.start()
     try:
-        trace = kineto.read([path])
+        trace = KINETO.read([path])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -44,7 +44,7 @@ def drop(trace: Trace, rank: int, *places: int, has_gaps: bool) -> Trace:
 def mark(trace: Trace) -> Trace:
     """Numbers the operations of each rank in a field that matching does not read."""
     for rank in trace.ranks:
-        rank.operations["host_ns"] = np.arange(len(rank.operations))
+        rank.operations["network_steps"] = np.arange(len(rank.operations))
     return trace
 
 
@@ -54,7 +54,7 @@ def pairs(trace: Trace, matched: tuple[MatchedOperations, ...]) -> set[tuple[int
     for one in matched:
         for row in one.indices[(one.indices >= 0).all(axis=1)]:
             numbers = [
-                trace.ranks[rank].operations["host_ns"][index] for rank, index in zip(one.ranks, row, strict=True)
+                trace.ranks[rank].operations["network_steps"][index] for rank, index in zip(one.ranks, row, strict=True)
             ]
             found.add((one.communicator, tuple(map(int, numbers))))
     return found
@@ -229,7 +229,7 @@ def test_a_recording_that_began_late_is_aligned_by_its_times() -> None:
     assert problems[0] == "rank 3 began after the first 12 operations of communicator group_0"
     for one in matched:
         if one.function == Function.SEND and 3 in one.ranks:
-            sent, received = (trace.ranks[rank].operations["host_ns"][-len(one.indices) :] for rank in one.ranks)
+            sent, received = (trace.ranks[rank].operations["network_steps"][-len(one.indices) :] for rank in one.ranks)
             assert (one.indices >= 0).all(axis=1).sum() == 7
             assert len(sent) == len(received) == 10
 

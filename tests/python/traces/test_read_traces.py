@@ -404,15 +404,16 @@ class TestOtherFiles:
         trace = make_trace(ranks=2)
         received: list[Path] = []
 
-        def read(paths: Sequence[Path]) -> Trace:
+        def read(_importer: Importer, paths: Sequence[Path]) -> Trace:
             received.extend(paths)
             return trace
 
         def make_importer(name: str, key: bytes) -> Importer:
-            return Importer(name=name, recognizes=lambda beginning, _: beginning.startswith(key), read=read)
+            return Importer(name, name, lambda beginning, _: beginning.startswith(key), lambda _builder, _paths: ())
 
         importers = [make_importer("one", b"1"), make_importer("two", b"2")]
         monkeypatch.setattr("busbw.traces.read.IMPORTERS", tuple(importers))
+        monkeypatch.setattr(Importer, "read", read)
         (tmp_path / "b.json").write_text("1...")
         with gzip.open(tmp_path / "a.json.gz", "wb") as file:
             file.write(b"1...")

@@ -13,14 +13,18 @@ import click
 from busbw import engine
 from busbw.cli.options.json_option import json_option
 from busbw.errors import ExitCode, UsageError
-from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, TableRange, parse
 from busbw.fastpath.table import (
     DIRECT,
     METHOD_VARIABLE,
+    METHODS,
+    METHODS_IN_WINDOWS,
+    TABLE_VARIABLE,
+    TableRange,
     default_name,
     default_names,
     default_text,
     is_method_config,
+    parse,
     table_size_text,
 )
 from busbw.files import read_user_file

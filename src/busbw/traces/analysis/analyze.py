@@ -16,7 +16,7 @@ from busbw.traces.analysis.prepare import PreparedTrace
 from busbw.traces.analysis.ranks import measure_ranks
 from busbw.traces.analysis.rows import summarize_rows
 from busbw.traces.analysis.transfers import measure_arrivals
-from busbw.traces.analysis.types import CommunicatorGroup, OperationRow, StepTimes, TraceAnalysis
+from busbw.traces.analysis.types import CommunicatorGroup, StepTimes, TraceAnalysis
 from busbw.traces.format import Flag
 from busbw.traces.model import Trace
 from busbw.traces.steps import count_repetitions
@@ -27,16 +27,11 @@ _MIN_NOISE_STEPS = 4
 
 
 def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAnalysis:
-    """Analyzes a trace.
-
-    Args:
-        prepared: Trace, with the steps to analyze.
-        system: System of the job, for expectations. None if unknown.
-    """
+    """Analyzes a trace. `system`: of the job, for expectations; None if unknown."""
     trace, clocks, calls, groups = prepared.trace, prepared.clocks, prepared.calls, prepared.groups
     duration_us = _duration_us(calls)
     clock_error_ns = 0.0 if clocks.error_ns is None else clocks.error_ns
-    rows = summarize_rows(prepared, duration_us)
+    rows = list(summarize_rows(prepared, duration_us))
     arrivals = measure_arrivals(prepared.matched, calls, clock_error_ns=clock_error_ns)
     ranks, alone_us = measure_ranks(calls, groups, arrivals, duration_us)
     nodes = nodes_of_ranks(trace, system)
@@ -48,7 +43,9 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
     for index, row in enumerate(rows):
         if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes)):
             estimates[index] = estimate
-    rows = tuple(_with_estimate(row, estimates.get(index)) for index, row in enumerate(rows))
+            rows[index] = msgspec.structs.replace(
+                row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical
+            )
     findings = [
         *find_late_ranks(ranks, duration_us, prepared.period, clock_error_ns / 1e3),
         *find_slow_communicators(prepared, rows, duration_us),
@@ -67,7 +64,7 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         clock_error_us=None if clocks.error_ns is None else clocks.error_ns / 1e3,
         clock_basis=clocks.basis,
         groups=groups,
-        rows=rows,
+        rows=tuple(rows),
         ranks=ranks,
         findings=tuple(sorted(findings, key=lambda finding: -finding.cost_us)),
         problems=prepared.problems,
@@ -75,15 +72,9 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
     )
     return msgspec.structs.replace(
         analysis,
-        changes=list_changes(analysis, estimates, system),
+        changes=list_changes(analysis, estimates),
         rows=tuple(sorted(rows, key=lambda row: (-(row.share or 0), -(row.bytes_per_step or 0)))),
     )
-
-
-def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow:
-    if estimate is None:
-        return row
-    return msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
 
 
 def _distinct(texts: Iterator[str]) -> tuple[str, ...]:

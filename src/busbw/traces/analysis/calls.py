@@ -80,12 +80,7 @@ class CallTable:
 
 
 def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
-    """Lists the calls of all ranks.
-
-    Args:
-        trace: Trace to analyze.
-        clocks: Alignment of the clocks of the trace. Times of a rank that is not aligned begin at 0.
-    """
+    """Lists the calls of all ranks. Times of a rank that is not aligned begin at 0."""
     maps = [None if clocks.error_ns is None else one for one in clocks.maps]
     ranks: list[RankCalls] = []
     parts: list[dict[str, Any]] = []
@@ -112,29 +107,15 @@ def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
     other can take different times. If two halves of the ranks differ, the half with fewer steps is chosen. If no rank
     has complete steps, all ranks with steps are chosen.
     """
-    has_steps = np.array([one.steps is not None for one in ranks])
+    has_steps = [one.steps is not None for one in ranks]
     counts = np.array([one.step_count if one.steps and one.step_count else np.nan for one in ranks])
     if np.isnan(counts).all():
-        chosen = has_steps if has_steps.any() else np.ones(len(ranks), dtype=bool)
-    else:
-        durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
-        like_median_count = _are_like_median(counts, counts, durations_ns)
-        like_median_duration = _are_like_median(durations_ns, counts, durations_ns)
-        chosen = max(like_median_count, like_median_duration, key=np.sum)
-    result: list[bool] = chosen.tolist()
-    return result
-
-
-def _are_like_median(values: Values, counts: Values, durations_ns: Values) -> Mask:
-    """Returns true for each rank with about the same number of steps as the reference, or about the same duration.
-
-    The reference is the first rank with the median of `values`.
-    """
-    if np.isnan(values).all():
-        return np.zeros(len(values), dtype=bool)
-    reference = int(np.argmax(values == _median(values)))
+        return has_steps if any(has_steps) else [True] * len(ranks)
+    durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
+    reference = int(np.argmax(counts == _median(counts)))  # the first rank with the median number
     is_near = _is_near(counts, counts[reference]) | _is_near(durations_ns, durations_ns[reference])
-    return np.isfinite(counts) & is_near
+    result: list[bool] = (np.isfinite(counts) & is_near).tolist()
+    return result
 
 
 def _is_near(values: Values, reference: float) -> Mask:

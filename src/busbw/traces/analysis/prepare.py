@@ -35,7 +35,6 @@ class PreparedTrace:
     groups: tuple[CommunicatorGroup, ...]
     rows: Indices
     """Row of each call. -1: in no analyzed step."""
-    row_count: int
     matched: tuple[MatchedCalls, ...]
 
 
@@ -45,7 +44,7 @@ def prepare_trace(trace: Trace) -> PreparedTrace:
     clocks = align_clocks(trace, matched)
     calls = list_calls(trace, clocks)
     groups = group_communicators(trace)
-    rows, row_count = _number_rows(calls, groups)
+    rows = _number_rows(calls, groups)
     return PreparedTrace(
         trace=trace,
         problems=tuple(dict.fromkeys((*trace.problems, *trace.matching.problems))),
@@ -54,7 +53,6 @@ def prepare_trace(trace: Trace) -> PreparedTrace:
         calls=calls,
         groups=groups,
         rows=rows,
-        row_count=row_count,
         matched=tuple(match_calls(trace, matched, calls, rows)),
     )
 
@@ -67,8 +65,8 @@ def group_of_communicator(groups: Sequence[CommunicatorGroup]) -> Indices:
     return numbers
 
 
-def _number_rows(calls: CallTable, groups: Sequence[CommunicatorGroup]) -> tuple[Indices, int]:
-    """Returns the row of each call, and the number of rows. -1: in no analyzed step."""
+def _number_rows(calls: CallTable, groups: Sequence[CommunicatorGroup]) -> Indices:
+    """Returns the row of each call, from 0. -1: in no analyzed step."""
     # One number for both: function 3 in group 2 is 2 * 256 + 3.
     groups_and_functions = group_of_communicator(groups)[calls.communicator] * 256 + calls.function
     distinct_sizes, size_numbers = np.unique(calls.size_bytes, return_inverse=True)
@@ -81,5 +79,5 @@ def _number_rows(calls: CallTable, groups: Sequence[CommunicatorGroup]) -> tuple
     keys = groups_and_functions * (common_number + 1) + size_numbers
     in_step = calls.step >= 0
     rows = np.full(len(in_step), -1, dtype=np.int64)
-    distinct_keys, rows[in_step] = np.unique(keys[in_step], return_inverse=True)
-    return rows, len(distinct_keys)
+    _, rows[in_step] = np.unique(keys[in_step], return_inverse=True)
+    return rows

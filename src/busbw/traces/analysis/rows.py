@@ -36,7 +36,7 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
     steps_of_all_ranks = [sum(rank.step_count for rank in calls.ranks if _is_in_group(rank, group)) for group in groups]
     transfers = transfers_by_row(prepared.matched)
     order = np.argsort(prepared.rows, kind="stable")
-    bounds = np.searchsorted(prepared.rows[order], np.arange(prepared.row_count + 1))
+    bounds = np.searchsorted(prepared.rows[order], np.arange(prepared.rows.max(initial=-1) + 2))
     rows = []
     for number, (begin, end) in enumerate(pairwise(bounds)):
         chosen = order[begin:end]

@@ -1,6 +1,7 @@
 """Texts and columns of an analysis, for the terminal and for the report. An unknown value is empty."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from statistics import fmean
 from typing import NamedTuple
 
 from busbw.traces.analysis.types import Change, OperationRow, RankRow, TraceAnalysis
@@ -36,16 +37,12 @@ def fact_texts(analysis: TraceAnalysis) -> Iterator[tuple[str, str]]:
     elif is_timed:
         yield "clocks", analysis.clock_basis
     if overlaps := [one.overlap for one in analysis.ranks if one.overlap is not None]:
-        yield "overlap", f"{_mean(overlaps):.0%} of the communication time has operations of several groups at once"
+        yield "overlap", f"{fmean(overlaps):.0%} of the communication time has operations of several groups at once"
     if idle_us := [one.idle_us for one in analysis.ranks if one.idle_us is not None]:
         yield (
             "idle",
-            f"{milliseconds_text(_mean(idle_us))} per {analysis.period} without communication, mean over ranks",
+            f"{milliseconds_text(fmean(idle_us))} per {analysis.period} without communication, mean over ranks",
         )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _steps_text(analysis: TraceAnalysis) -> str:

@@ -44,11 +44,7 @@ def match_calls(
 ) -> Iterator[MatchedCalls]:
     """Yields the collectives with their transfer times.
 
-    Args:
-        trace: Trace of the calls.
-        matched: Operations across ranks.
-        calls: Calls of all ranks.
-        rows: Row of each call in the table of operations. -1: in no analyzed step.
+    `rows`: row of each call in the table of operations; -1: in no analyzed step.
     """
     for one in matched:
         if one.function not in (*SYNCHRONIZING, *ROOTED):
@@ -167,10 +163,8 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
 def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> Values:
     """Returns, for each operation, how late the last rank is because of its own computing. NaN: unknown.
 
-    Args:
-        start_ns: Starts as an array [operations, ranks].
-        gaps_ns: Time since the last communication of each rank, as an array [operations, ranks].
-        clock_error_ns: No rank counts as late up to this delay.
+    `start_ns` and `gaps_ns` (time since the last communication of a rank) are arrays [operations, ranks]. No rank
+    counts as late up to a delay of `clock_error_ns`.
     """
     operations, last = np.arange(len(start_ns)), start_ns.argmax(axis=1)
     delay = start_ns.max(axis=1) - np.sort(start_ns, axis=1)[:, -2]
@@ -199,11 +193,7 @@ def _gaps(starts_ns: Values, ends_ns: Values) -> Values:
 def _per_step(parts: list[tuple[Values, Values, Indices]], step_count: int) -> Values:
     """Returns the length of the union of intervals in each step, so that simultaneous operations count once.
 
-    NaN if there are no parts, or if a start in the step is NaN.
-
-    Args:
-        parts: (starts, ends, steps) of some intervals. A part may have no intervals.
-        step_count: Number of steps.
+    NaN if there are no parts, or if a start in the step is NaN. A part is (starts, ends, steps) of some intervals.
     """
     if not parts:
         return np.full(step_count, np.nan)

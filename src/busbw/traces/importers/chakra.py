@@ -12,7 +12,6 @@ from typing import NamedTuple
 from busbw.files import path_text
 from busbw.traces.building import Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Flag, Function
-from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.recording import BufferedFile, add_damage, open_recording, read_block
 from busbw.traces.importers.torch_operations import group_index, read_groups
 
@@ -63,7 +62,6 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     return bool(_RANK.search(path.name)) and length < _MAX_MESSAGE_BYTES and begins_with_text
 
 
-@importer_of("chakra")
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the traces of one job."""
     numbers = [int(match[1]) if (match := _RANK.search(path.name)) else number for number, path in enumerate(paths)]

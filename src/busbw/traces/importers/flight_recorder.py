@@ -12,7 +12,6 @@ from busbw.errors import UsageError
 from busbw.files import path_text
 from busbw.traces.building import NO_SEQUENCE, Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Function
-from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.json_stream import stream_json
 from busbw.traces.importers.recording import open_recording, read_block
 from busbw.traces.importers.torch_operations import (
@@ -53,7 +52,6 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     return (is_pickle or beginning.lstrip()[:1] in (b"{", b"[")) and any(key in beginning for key in _KEYS)
 
 
-@importer_of("flight recorder")
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the dumps of one job."""
     for path in paths:

@@ -10,7 +10,6 @@ import numpy as np
 from busbw.files import path_text
 from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import Algorithm, Flag, Function, Protocol
-from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.recording import open_recording, read_lines
 
 _KEYS = (b'"coll_perf"', b'"p2p_perf"', b'"inspector_output_format_version"')
@@ -48,7 +47,6 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     return beginning.lstrip()[:1] == b"{" and any(key in beginning for key in _KEYS)
 
 
-@importer_of("inspector")
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the logs of one job."""
     decode = msgspec.json.Decoder(_Record).decode

@@ -12,7 +12,6 @@ from busbw.files import path_text
 from busbw.traces import format as layout
 from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import DeviceClock, Function
-from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.json_stream import stream_json
 from busbw.traces.importers.torch_operations import (
     MAX_RANKS,
@@ -36,7 +35,6 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     return beginning.lstrip().startswith(b"{") and (b'"traceEvents"' in beginning or b'"schemaVersion"' in beginning)
 
 
-@importer_of("kineto")
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the traces of one job."""
     for path in paths:

@@ -16,7 +16,6 @@ from busbw.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.traces import format as layout
 from busbw.traces.building import Call, RankBuilder, TraceBuilder
 from busbw.traces.format import REDUCING, ROOTED, TRANSFERS, Algorithm, Flag, Function, Protocol
-from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.nccl_communicators import NcclCommunicator, NcclCommunicators, Process
 from busbw.traces.importers.recording import open_recording, read_lines
 
@@ -86,7 +85,6 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     return any(pattern.search(line) for line in lines for pattern in patterns)
 
 
-@importer_of("NCCL log")
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the logs of one job."""
     reader = _Reader(builder)

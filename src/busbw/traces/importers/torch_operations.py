@@ -96,10 +96,7 @@ def is_operation(name: str) -> bool:
 def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> list[Call]:
     """Returns the calls of NCCL that PyTorch makes for a collective.
 
-    Args:
-        builder: Receives the problems.
-        operation: The collective.
-        base: Call with the fields that all calls share: communicator, group, times.
+    `base` has the fields that all calls share: communicator, group, times.
     """
     name = operation.name.lower().replace("_", "")
     inputs, outputs, size = operation.inputs, operation.outputs, operation.size

@@ -60,7 +60,9 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
     model = _CATALOG.find(name) if isinstance(name, str) else name
     ranks = model.ranks if ranks is None else ranks
     group = min(ranks, model.group)
-    if ranks < 2 or not _can_split(ranks, group, model):
+    # The ranks form complete groups, or one smaller group that divides a group of the model.
+    can_split = ranks % group == 0 and model.group % group == 0
+    if ranks < 2 or not can_split:
         sizes = f" that are a multiple or a divisor of {model.group}" if model.group > 1 else ""
         raise UsageError(f"{model.name} cannot run on {ranks} ranks", remedy=f"use 2 or more ranks{sizes}")
     builder = TraceBuilder(model.name, "busbw model", is_modelled=True)
@@ -85,13 +87,6 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
     for limitation in _limitations(model, ranks, group):
         builder.add_problem(limitation)
     return builder.build()
-
-
-def _can_split(ranks: int, group: int, model: Model) -> bool:
-    """True if the ranks form complete groups, or one smaller group that divides a group of the model."""
-    has_complete_groups = ranks % group == 0
-    divides_model_group = model.group % group == 0
-    return has_complete_groups and divides_model_group
 
 
 def _partitions(ranks: int, group: int) -> tuple[list[range], list[range], list[range]]:

@@ -22,10 +22,7 @@ class DistributedOptimizer:
     def __init__(self, communicator: int, parameters: list[list[int]], ranks: int) -> None:
         """Forms the buckets. One rank exchanges nothing.
 
-        Args:
-            communicator: Number of the data-parallel communicator.
-            parameters: Sizes of the parameters of each layer, in the order of the forward pass.
-            ranks: Ranks of the communicator.
+        `parameters`: sizes of the parameters of each layer, in the order of the forward pass.
         """
         self._communicator = communicator
         self._buckets: list[tuple[int, int]] = []

@@ -37,9 +37,7 @@ def append_step(timeline: Timeline, model: Model, _step: int) -> None:
     def backward(later_flops: float, parameters: int) -> None:
         """Appends the backward pass of a matrix that is split by columns: `qkv`, `up` or the output embedding.
 
-        Args:
-            later_flops: Backward computation of the operations that follow the matrix in the forward pass.
-            parameters: Parameters of the matrix on this rank.
+        `later_flops`: backward computation of the operations that follow the matrix in the forward pass.
         """
         timeline.compute(later_flops)
         gather()  # the saved input

@@ -17,17 +17,13 @@ class Timeline:
     """Operations of one rank. Its clock counts computation only: communication takes no time."""
 
     def __init__(self, builder: RankBuilder, rank: int, ranks: int, group_size: int) -> None:
-        """Begins without operations.
-
-        Args:
-            builder: Receives the operations.
-            rank: Rank of the job.
-            ranks: Number of ranks of the job.
-            group_size: Number of ranks of each tensor-parallel or expert-parallel group.
-        """
+        """Begins without operations. `builder` receives them."""
         self.rank = rank
+        """Rank of the job."""
         self.ranks = ranks
+        """Number of ranks of the job."""
         self.group_size = group_size
+        """Number of ranks of each tensor-parallel or expert-parallel group."""
         self.communicators: dict[int, int] = {}
         """Index in the trace of each communicator, by the constant of the model's module, such as `WORLD`."""
         self._builder = builder
@@ -79,13 +75,8 @@ class Timeline:
     ) -> None:
         """Appends an alltoallv as a group of calls: sends and receives, without empty messages.
 
-        The message of this rank to itself is left out.
-
-        Args:
-            communicator: The communicator.
-            counts: Number of elements from rank i to rank j of the communicator, as `counts[i, j]`.
-            group_rank: Rank of this timeline in the communicator.
-            datatype: Type of the elements.
+        The message of this rank to itself is left out. `counts[i, j]`: number of elements from rank i to rank j of the
+        communicator. `group_rank`: rank of this timeline in it.
         """
         self._call_group_count += 1
         for peer in range(len(counts)):

@@ -27,7 +27,9 @@ def read_trace(path: Path) -> Trace:
     try:
         files = _files(path)
         if own_files := [file for file in files if _is_own_file(file)]:
-            return _read_own_files(path, own_files)
+            builder = TraceBuilder(path_text(path.resolve().name))
+            join_processes(builder, [process for file in own_files if (process := read_process_file(builder, file))])
+            return builder.build()
         return _import(path, files)
     except OSError as error:
         problem = f"cannot read {path_text(error.filename or path)}: {error.strerror}"
@@ -69,12 +71,6 @@ def _beginning(path: Path) -> bytes:
 def _importer_of(path: Path) -> Importer | None:
     beginning = _beginning(path)
     return next((importer for importer in IMPORTERS if importer.recognizes(beginning, path)), None)
-
-
-def _read_own_files(path: Path, files: Sequence[Path]) -> Trace:
-    builder = TraceBuilder(path_text(path.resolve().name))
-    join_processes(builder, [process for file in files if (process := read_process_file(builder, file))])
-    return builder.build()
 
 
 def _import(path: Path, files: Sequence[Path]) -> Trace:

@@ -12,9 +12,6 @@ from busbw.traces.format import DeviceClock
 from busbw.traces.read.process_file import ProcessFile
 from busbw.units import count_text, names_text
 
-_MAX_NAMES = 8
-"""Maximum number of files that a problem lists."""
-
 
 @dataclass(eq=False)
 class _RankPart:
@@ -164,7 +161,7 @@ def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[Pro
             run_ranks |= ranks
     for left_out, reason in ((older, "they are of older runs"), (repeated, "another one has the same ranks")):
         if left_out:
-            names = names_text(sorted(file.name for file in left_out), _MAX_NAMES)
+            names = names_text(sorted(file.name for file in left_out))
             builder.add_problem(f"{count_text(len(left_out), 'file')} left out, because {reason}: {names}")
     return selected
 

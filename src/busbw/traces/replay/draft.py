@@ -60,11 +60,9 @@ def draft_step(trace: Trace, step: SelectedStep) -> Draft:
     for index, (rank, bounds) in enumerate(bounds_of_ranks):
         is_in_step = np.zeros(len(rank.operations), bool)
         is_in_step[slice(*bounds)] = True
-        # An operation is replayed if it is matched, or if its peer was not recorded.
-        is_candidate = is_in_step & is_replayable[index]
-        is_replayed = is_matched[index] | (is_candidate & _has_unrecorded_peer(trace, rank))
-        draft.omitted["without a counterpart in the step"] += int((is_candidate & ~is_replayed).sum())
-        draft.ranks[rank.rank] = _draft_rank(draft, rank, bounds, np.flatnonzero(is_replayed))
+        has_no_match = is_in_step & is_replayable[index] & ~is_matched[index]
+        draft.omitted["without a counterpart in the step"] += int(has_no_match.sum())
+        draft.ranks[rank.rank] = _draft_rank(draft, rank, bounds, np.flatnonzero(is_matched[index]))
     return draft
 
 
@@ -74,7 +72,10 @@ def cut_ranks(draft: Draft, ranks: int) -> None:
     Counts stay as recorded, because a count belongs to one rank or one peer and not to the communicator.
     """
     draft.ranks = {rank: draft.ranks[rank] for rank in range(ranks)}
-    remaining = [_remaining_ranks(members, ranks) for members in draft.communicators]
+    remaining = [  # for each communicator, its own ranks that are below `ranks` in the job
+        [own_rank for own_rank, member in enumerate(members) if member is not None and member < ranks]
+        for members in draft.communicators
+    ]
     used = np.unique(np.concatenate([rank.operations["communicator"] for rank in draft.ranks.values()])).tolist()
     replayed = [index for index in used if len(remaining[index]) > 1]
     new_indices = {index: new_index for new_index, index in enumerate(replayed)}
@@ -86,11 +87,6 @@ def cut_ranks(draft: Draft, ranks: int) -> None:
         if after < before:
             draft.notes.append(f"{count_text(count, 'communicator')} of {before:,} ranks: {change}.")
     draft.communicators = [tuple(draft.communicators[index][own] for own in remaining[index]) for index in replayed]
-
-
-def _remaining_ranks(members: Sequence[int | None], ranks: int) -> list[int]:
-    """Returns the ranks of a communicator that are below `ranks` in the job."""
-    return [own_rank for own_rank, member in enumerate(members) if member is not None and member < ranks]
 
 
 def _find_matched(step: SelectedStep, is_replayable: Sequence[Mask]) -> list[Mask]:
@@ -108,18 +104,6 @@ def _find_matched(step: SelectedStep, is_replayable: Sequence[Mask]) -> list[Mas
         for column, rank_index in enumerate(matched.ranks):
             is_matched[rank_index][indices[can_all_replay, column]] = True
     return is_matched
-
-
-def _has_unrecorded_peer(trace: Trace, rank: RankTrace) -> Mask:
-    """Returns true for each send or receive with a peer that was not recorded. Such operations have no match."""
-    recorded = {each.rank for each in trace.ranks}
-    is_unrecorded = np.zeros(len(rank.operations), bool)
-    for index in rank.own_rank_by_communicator:
-        members = trace.communicators[index].members
-        unrecorded = [peer for peer, member in enumerate(members) if member not in recorded]
-        is_in_communicator = rank.operations["communicator"] == index
-        is_unrecorded |= is_in_communicator & np.isin(rank.operations["peer"], unrecorded)
-    return is_unrecorded & np.isin(rank.operations["function"], TRANSFERS)
 
 
 def _find_replayable(draft: Draft, rank: RankTrace, bounds: Bounds) -> Mask:
@@ -182,11 +166,7 @@ def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Indices
 def _cut_rank(draft: Draft, rank: int, remaining: list[list[int]], new_indices: dict[int, int]) -> None:
     """Keeps the operations of a rank on the remaining communicators, and renumbers communicators, roots and peers.
 
-    Args:
-        draft: The draft.
-        rank: Rank of the job.
-        remaining: For each communicator, its ranks that are in the replay.
-        new_indices: New index of each remaining communicator.
+    `remaining`: for each communicator, its ranks that are in the replay. `new_indices`: of the remaining communicators.
     """
     operations = draft.ranks[rank].operations
     is_communicator_replayed = np.isin(operations["communicator"], list(new_indices))

@@ -25,8 +25,6 @@ from busbw.units import count_text, names_text
 
 FORMAT = "busbw-replay 1"
 """Name and version of the document format, which the engine checks."""
-_MAX_NAMES = 8
-"""Maximum number of ranks that an error lists."""
 
 
 class ReplayOperation(NamedTuple):
@@ -129,7 +127,7 @@ def _require_ranks(draft: Draft, count: int) -> None:
     """Raises `UsageError` unless the first ranks of the job were recorded."""
     missing = [rank for rank in range(count) if rank not in draft.ranks]
     if missing:
-        names = names_text([str(rank) for rank in missing], _MAX_NAMES)
+        names = names_text([str(rank) for rank in missing])
         remedy = f"set --scale {missing[0]}" if missing[0] > 1 else "record all ranks"
         raise UsageError(f"the recording lacks {count_text(len(missing), 'rank')}: {names}", remedy=remedy)
 

@@ -104,13 +104,6 @@ def _carry_bounds(
     example, the step begins on rank 0 with operation 10. Operations 9, 12 and 13 of rank 0 are matched with operations
     4, 6 and 7 of rank 1. Then the step begins on rank 1 with operation 6: the first one with a match at or after 10.
     If no chain of matched operations joins a rank to the reference, nothing is carried to it (`_bounds_on_rank`).
-
-    Args:
-        trace: The recording.
-        matched: Matched operations of the trace.
-        number: Number of the step, from 1.
-        reference: Index of the reference in `trace.ranks`.
-        reference_bounds: Bounds of the step on the reference.
     """
     bounds = {reference: reference_bounds}
     matched_by_rank: dict[int, list[tuple[MatchedOperations, int]]] = {rank: [] for rank in range(len(trace.ranks))}
@@ -165,11 +158,7 @@ def _rows_between(indices: Indices, bounds: Bounds) -> slice:
     """Returns the range of rows of a step on one rank.
 
     The range begins and ends at the first row with an index at or after the bound. A row without this rank (-1) cannot
-    be one of these two rows, but it can be within the range.
-
-    Args:
-        indices: Index of the rank's operation in each row; -1 if the rank has no operation in the row.
-        bounds: Bounds of the step on this rank.
+    be one of these two rows, but it can be within the range. `indices`: index of the rank's operation in each row.
     """
     first, end = (int(np.flatnonzero(indices >= bound).min(initial=len(indices))) for bound in bounds)
     return slice(first, end)

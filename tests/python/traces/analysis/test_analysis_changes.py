@@ -4,7 +4,6 @@ import pytest
 from synthetic_traces import Call, make_trace, split_ranks
 
 from busbw.expect import Scenario, expect
-from busbw.fastpath.table import default_text, parse
 from busbw.system import System, find
 from busbw.traces.analysis import TraceAnalysis, analyze, prepare_trace
 from busbw.traces.analysis.types import Change
@@ -65,31 +64,16 @@ def test_an_operation_in_its_healthy_range_is_no_change() -> None:
     assert analysis_of(make_trace(calls=[Call(count=size // 4, duration_ns=healthy_ns)]), h100()).changes == ()
 
 
-def test_small_operations_on_the_fast_path() -> None:
-    calls = [Call(count=1 << 10, duration_ns=10_000, gap_ns=20_000)] * 6 + [Call(count=1 << 26, duration_ns=2_000_000)]
-    assert [line for line in parse(default_text("sm_90"), "") if line.collective == "all_reduce"]
-    change = change_of(analysis_of(make_trace(calls=calls, steps=20), h100()), "6 small operations (4 KiB)")
-    assert change.saving_us == pytest.approx(6 * 10 * 0.55)
-    assert change.basis == "predicted"
-
-
-@pytest.mark.parametrize("hosts", [2, 4])
-def test_the_fast_path_does_not_cross_nodes(hosts: int) -> None:
-    calls = [Call(count=1 << 10, duration_ns=10_000, gap_ns=20_000)] * 6 + [Call(count=1 << 26, duration_ns=2_000_000)]
-    analysis = analysis_of(make_trace(calls=calls, steps=20, hosts=hosts), h100())
-    assert [change for change in analysis.changes if "fast path" in change.text] == []
-
-
 def test_a_saving_within_the_noise_of_the_step_is_not_listed() -> None:
     quiet, noisy = (
-        analysis_of(make_trace(calls=[Call(count=1 << 10, duration_ns=20_000)], steps=20, noise_ns=noise_ns), h100())
-        for noise_ns in (0, 60_000)
+        analysis_of(make_trace(steps=20, late_ns={5: 60_000}, noise_ns=noise_ns)) for noise_ns in (0, 60_000)
     )
-    assert [change.saving_us < 20 for change in quiet.changes] == [True]
+    assert [change.saving_us == pytest.approx(60) for change in quiet.changes] == [True]
+    assert [finding.kind for finding in noisy.findings] == ["late rank"]
+    assert noisy.changes == ()
     assert noisy.steps is not None
     assert noisy.steps.noise_us is not None
-    assert all(change.saving_us > noisy.steps.noise_us for change in noisy.changes)
-    assert not any("fast path" in change.text for change in noisy.changes)
+    assert noisy.findings[0].cost_us < noisy.steps.noise_us
 
 
 def test_at_most_three_changes_with_the_largest_first() -> None:

@@ -1,8 +1,7 @@
-"""The steps that all importers share: begin a trace, fill it from the files, and complete it."""
+"""An importer of one format, with the steps that all importers share."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import wraps
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,31 +10,36 @@ from busbw.files import path_text
 from busbw.traces.building import NO_SEQUENCE, Numbers, RankBuilder, TraceBuilder
 from busbw.traces.model import Trace
 
-FillTrace = Callable[[TraceBuilder, Sequence[Path]], Sequence[str]]
-"""Adds the recordings of one job to a trace. Returns sentences on the facts that their format lacks."""
 
+@dataclass(frozen=True)
+class Importer:
+    """An importer of one format."""
 
-def importer_of(source_format: str) -> Callable[[FillTrace], Callable[[Sequence[Path]], Trace]]:
-    """Converts a function that fills a trace from files in this format to a function that returns the trace.
+    name: str
+    """Name for messages, such as "PyTorch profiler"."""
+    source_format: str
+    """Short name, which the trace states as its producer: "import kineto"."""
+    recognizes: Callable[[bytes, Path], bool]
+    """True for a file with this beginning, decompressed, and this path.
 
-    The trace has the name of the only file, or of the directory. The function raises UsageError if the trace has no
-    operation, or a file cannot be read.
+    The first importer that recognizes a file reads it.
     """
+    fill_trace: Callable[[TraceBuilder, Sequence[Path]], Sequence[str]]
+    """Adds the recordings of one job to a trace. Returns sentences on the facts that their format lacks."""
 
-    def decorate(fill_trace: FillTrace) -> Callable[[Sequence[Path]], Trace]:
-        @wraps(fill_trace)
-        def read(paths: Sequence[Path]) -> Trace:
-            name = path_text(paths[0].name if len(paths) == 1 else paths[0].absolute().parent.name)
-            builder = TraceBuilder(name, f"import {source_format}")
-            limitations = fill_trace(builder, paths)
-            _cut_to_common_sequences(builder)
-            _clear_single_groups(builder)
-            trace = builder.build()
-            return replace(trace, problems=(*trace.problems, *limitations))
+    def read(self, paths: Sequence[Path]) -> Trace:
+        """Returns the trace of all files together. It has the name of the only file, or of the directory.
 
-        return read
-
-    return decorate
+        Raises:
+            UsageError: The trace has no operation, or a file cannot be read.
+        """
+        name = path_text(paths[0].name if len(paths) == 1 else paths[0].absolute().parent.name)
+        builder = TraceBuilder(name, f"import {self.source_format}")
+        limitations = self.fill_trace(builder, paths)
+        _cut_to_common_sequences(builder)
+        _clear_single_groups(builder)
+        trace = builder.build()
+        return replace(trace, problems=(*trace.problems, *limitations))
 
 
 def _clear_single_groups(builder: TraceBuilder) -> None:
