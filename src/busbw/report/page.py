@@ -160,11 +160,12 @@ class TableSection:
     anchor: str
     title: str
     facts: tuple[NamedValue, ...]
-    topology: Picture | None
-    warnings: tuple[str, ...]
     configurations: tuple[ConfigurationSection, ...]
-    settings: tuple[NamedValue, ...]
-    environment: tuple[NamedValue, ...]
+    warnings: tuple[str, ...] = ()
+    settings: tuple[NamedValue, ...] = ()
+    environment: tuple[NamedValue, ...] = ()
+    picture: Picture | None = None
+    """Picture beside the facts."""
 
 
 @dataclass(frozen=True)

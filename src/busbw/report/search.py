@@ -50,8 +50,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         anchor=f"{_ANCHOR}-flows",
         title="Search",
         facts=tuple(NamedValue(name, value) for name, value in _facts(search, observed)),
-        topology=_end_map(observed, explanation, suspected),
-        warnings=(),
+        picture=_end_map(observed, explanation, suspected),
         configurations=(
             ConfigurationSection(
                 anchor=f"{_ANCHOR}-parts",
@@ -61,8 +60,6 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
                 grid=_findings_table(findings),
             ),
         ),
-        settings=(),
-        environment=(),
     )
     flow_count = sum(len(flow_round.source) for flow_round in search.rounds)
     coverage = f"{count_text(len(search.rounds), 'round')}, {count_text(flow_count, 'flow')}"

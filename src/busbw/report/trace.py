@@ -50,11 +50,7 @@ def build_trace(
         anchor=f"{_ANCHOR}-steps",
         title="Recording",
         facts=tuple(NamedValue(fact, text) for fact, text in fact_texts(analysis)),
-        topology=None,
-        warnings=(),
         configurations=tuple(configurations),
-        settings=(),
-        environment=(),
     )
     coverage = f"{count_text(analysis.operations, 'operation')} of {count_text(analysis.recorded_ranks, 'rank')}"
     log = LogSection(
