@@ -18,7 +18,6 @@ from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
 from busbw.cli.options.trace_argument import find_trace
 from busbw.cli.outcome.possible_causes import (
     cause_sentences,
-    causes_in_captures,
     causes_in_log,
     causes_in_run,
     run_cause_sentences,
@@ -145,12 +144,9 @@ def _write_search_page(path: Path, title: str | None, *, is_redacted: bool, outp
 
 
 def _causes(log: Log) -> tuple[str, ...]:
-    """Returns sentences on the causes that the log states, or else that the state of its run suggests."""
+    """Returns sentences on the causes that the log states, or else that its environment variables suggest."""
     if causes := causes_in_log(Path(log.source)):
         return tuple(cause_sentences(causes, f"busbw doctor --log {shlex.quote(log.source)}"))
-    if causes := causes_in_captures(Path(log.source)):
-        folder = shlex.quote(str(Path(log.source).parent))
-        return tuple(cause_sentences(causes, f"busbw doctor --root {folder}"))
     return tuple(run_cause_sentences(causes_in_run(log)))
 
 
