@@ -91,11 +91,6 @@ class Measurement:
             )
         return block_of(record_path)
 
-    def command(self, side: SideSpec, name: str, *extra_flags: str) -> str:
-        """Returns the shell command of a block as one line, without the values of secret variables."""
-        (command,) = local.render(self._job(side, self.record(name), extra_flags).without_secrets()).commands
-        return command.line()
-
     @cached_property
     def _container_runner(self) -> list[str]:
         return container.runner(has_gpus=engine.gpu_count() > 0)

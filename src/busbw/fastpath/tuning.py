@@ -140,18 +140,6 @@ class TableTuner:
             search.decide_size(size, best_configs.get(size), graph_comparison, one_by_one_comparison) for size in sizes
         ]
 
-    def commands(self, collective: str) -> list[str]:
-        """Returns the shell commands of stage 1. The commands of the later stages depend on the results of stage 1."""
-        settings: list[tuple[str, BlockSetting]] = [("nccl-1", None)]
-        settings += [
-            (config.text, config) for config in search.first_configs(collective, in_windows=self.target.in_windows)
-        ]
-        measurement = self._measurement(collective)
-        return [
-            measurement.command(self._make_side(collective, block, setting), f"{collective}-{block}", *UNCHECKED)
-            for block, setting in settings
-        ]
-
     def _measure_first_nccl(self, collective: str) -> Times:
         """Measures NCCL before stage 1. Raises NoWindowsError if NCCL cannot run with windows."""
         try:

@@ -32,7 +32,6 @@ from busbw.fastpath.tuning import NoWindowsError, TableTuner, TuningTarget, firs
 from busbw.files import replace_file
 from busbw.json_output import json_object
 from busbw.records import HeaderRecord
-from busbw.store import default_folder
 from busbw.terminal import live_line
 from busbw.units import parse_size
 
@@ -95,7 +94,6 @@ _DTYPES = ("half", "bfloat16", "float")
 )
 @renamed_option("--folder", "--records-folder")
 @json_option
-@click.option("--dry-run", is_flag=True, help="Print the commands of the first stage instead.")
 def tune(
     ranks_text: str,
     collectives: Sequence[str],
@@ -106,7 +104,6 @@ def tune(
     library: Path | None,
     folder: Path | None,
     as_json: bool,
-    dry_run: bool,
 ) -> int:
     """Measures the best method for each size on this machine, against NCCL, and writes the table."""
     names = list(dict.fromkeys(collectives)) or list(METHODS)
@@ -116,11 +113,6 @@ def tune(
     targets = list(ordinary_targets)
     if not no_windows and METHODS_IN_WINDOWS.keys() & names:
         targets += [replace(target, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for target in ordinary_targets]
-    if dry_run and as_json:
-        raise UsageError("--dry-run and --json exclude each other", remedy="remove one of them")
-    if dry_run:
-        _print_commands(targets, names, folder or default_folder())
-        return ExitCode.GOOD
     refuse_launched_process("fastpath tune", ONE_NODE_REMEDY)
     max_ranks, gpus = max(target.ranks for target in targets), engine.gpu_count()
     if max_ranks > gpus:
@@ -262,19 +254,6 @@ def _collectives_and_targets(
         for target in targets:
             if not target.in_windows or name in METHODS_IN_WINDOWS:
                 yield name, target
-
-
-def _print_commands(targets: Sequence[TuningTarget], names: Sequence[str], run_folder: Path) -> None:
-    for name, target in _collectives_and_targets(names, targets):
-        click.echo(f"# {target.title(name)}")
-        for command in TableTuner(target, run_folder / target.folder_name).commands(name):
-            click.echo(command)
-    click.echo(
-        "# The later stages depend on the results of the first one. For each collective above:\n"
-        "# - the second stage measures configs next to the best config of each size;\n"
-        "# - the third stage measures the best configs with data checks, and NCCL again;\n"
-        "#   it also measures the best configs and NCCL without graphs (-G)."
-    )
 
 
 def _table_ranges(name: str, target: TuningTarget, decisions: Sequence[Decision]) -> list[TableRange]:
