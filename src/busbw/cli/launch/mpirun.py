@@ -80,7 +80,7 @@ def mpirun(
     at least 2 and at most 4.
     """
     mpirun_words = split_command("--mpirun", mpirun_text)
-    host_slots = read_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
+    host_slots = read_hosts(options, hosts, hostfile, processes=options.processes_per_node(processes_per_node))
     host_slots = host_slots or (HostSlots("localhost", processes_per_node or engine.default_ranks()),)
     if invalid := next((host.name for host in host_slots if "@" in host.name or ":" in host.name), ""):
         raise UsageError(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -51,22 +51,22 @@ class LaunchOptions:
 
     first_word: str
     """First word of the engine's work: the collective, or `flows` or `each-node` (the first of `engine_words`)."""
-    flags: tuple[str, ...]
-    """Flags for the engine, as typed."""
-    environment: tuple[tuple[str, str], ...]
-    """Variables of `--env`."""
-    machine_type: "MachineType | None"
-    program_path: str | None
-    """Path of the program on the nodes. None: search it there."""
-    join_timeout_s: float | None
-    """Time limit for all processes to join. None: the engine's default, or the launcher's."""
-    dry_run: bool
     records_path: Path | None
     """Value of `--records`. None: a run in the store."""
     store: Path | None
     """Value of `--store`. None: the default store."""
     plot_when: str
     """Value of `--plot`: auto, always or never."""
+    flags: tuple[str, ...] = ()
+    """Flags for the engine, as typed."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of `--env`."""
+    machine_type: "MachineType | None" = None
+    program_path: str | None = None
+    """Path of the program on the nodes. None: search it there."""
+    join_timeout_s: float | None = None
+    """Time limit for all processes to join. None: the engine's default, or the launcher's."""
+    dry_run: bool = False
     engine_words: tuple[str, ...] = ()
     """Words before `flags` on the engine's command line, set by `busbw find` and `busbw doctor`.
 
@@ -148,6 +148,16 @@ class LaunchOptions:
         except BusbwError:
             return (self.program_name,)
 
+    def require_valid_size(self, processes: int) -> None:
+        """Refuses a number of processes or ranks above the limit of a job.
+
+        Raises:
+            UsageError: The number is above the limit.
+        """
+        for unit, count in (("processes", processes), ("ranks", processes * self.ranks_per_process)):
+            if count > _MAX_COUNT:
+                raise UsageError(f"{count} {unit} exceed the limit of {_MAX_COUNT} for one job", remedy="use fewer")
+
     def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1, requested_gpus: int | None) -> Job:
         """Returns the job with a new name and token. `--env` overrides the machine type's variables.
 
@@ -162,7 +172,7 @@ class LaunchOptions:
         Raises:
             UsageError: The job has more than 65,536 processes or ranks.
         """
-        require_valid_size(nodes * processes_per_node, self.ranks_per_process)
+        self.require_valid_size(nodes * processes_per_node)
         variables: dict[str, str] = {}
         if requested_gpus is not None:
             variables[REQUESTED_GPUS_VARIABLE] = str(requested_gpus)
@@ -197,14 +207,13 @@ _OPTIONS = (
     click.option("--dry-run", is_flag=True, help="Print the commands and files; start nothing."),
     click.option(
         "--env",
-        "assignments",
+        "environment",
         multiple=True,
         metavar="NAME=VALUE",
         help="Variable for every process, such as NCCL_DEBUG=INFO; repeatable.",
     ),
     click.option(
         "--machine-type",
-        "machine_type_name",
         metavar="NAME|FILE",
         shell_complete=complete_names(_machine_type_names, or_files=True),
         help="Set what nodes of this type need; see `busbw launch machine-types`.",
@@ -235,35 +244,26 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
     def with_options(
         *,
         words: tuple[str, ...],
-        assignments: tuple[str, ...],
-        machine_type_name: str | None,
+        environment: tuple[str, ...],
+        machine_type: str | None,
         program_path: str | None,
-        join_timeout_s: float | None,
-        dry_run: bool,
-        records_path: Path | None,
-        store: Path | None,
-        plot_when: str,
         engine_words: tuple[str, ...] = (),
-        handle_result: Callable[[bytes], bool] = _is_nonempty,
-        **launcher_values: object,
+        **values: Any,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
         first_word = engine_words[0] if engine_words else parse_program(words)
+        # The other options have the names of fields.
+        shared_values = {name: values.pop(name) for name in LaunchOptions.__dataclass_fields__ if name in values}
         options = LaunchOptions(
             first_word=first_word,
             flags=words if engine_words else _check_engine_flags(words[1:]),
-            environment=tuple(map(_parse_assignment, assignments)),
-            machine_type=_load_machine_type(machine_type_name),
+            environment=tuple(map(_parse_assignment, environment)),
+            machine_type=_load_machine_type(machine_type),
             program_path=_full_program_path(program_path, _program_name(first_word)),
-            join_timeout_s=join_timeout_s,
-            dry_run=dry_run,
-            records_path=records_path,
-            store=store,
-            plot_when=plot_when,
             engine_words=engine_words,
-            handle_result=handle_result,
+            **shared_values,
         )
-        return command(options=options, **launcher_values)
+        return command(options=options, **values)
 
     wrapped: Callable[..., int] = with_options
     for option in reversed(_OPTIONS):
@@ -312,17 +312,6 @@ def _check_engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
                 remedy=f"put it before the collective: {context.command_path} OPTIONS -- COLLECTIVE",
             )
     return words
-
-
-def require_valid_size(processes: int, ranks_per_process: int) -> None:
-    """Refuses a number of processes or ranks above the limit of a job.
-
-    Raises:
-        UsageError: The number is above the limit.
-    """
-    for unit, count in (("processes", processes), ("ranks", processes * ranks_per_process)):
-        if count > _MAX_COUNT:
-            raise UsageError(f"{count} {unit} exceed the limit of {_MAX_COUNT} for one job", remedy="use fewer")
 
 
 def _load_machine_type(name: str | None) -> "MachineType | None":
