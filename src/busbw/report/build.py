@@ -6,7 +6,6 @@ A page has a section per log, which has a section per table, which has a section
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from busbw import __version__
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
 from busbw.judge import GRADES, Grade, ReferenceSelection, worst
@@ -103,7 +102,6 @@ def build(
         comparison=comparison,
         logs=tuple(sections),
         warnings=(*warnings, *comparison_warnings),
-        version=__version__,
         is_redacted=is_redacted,
     )
 

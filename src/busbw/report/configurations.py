@@ -84,7 +84,8 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         context_finder=context.context_finder,
     )
     if not context.table.rows:
-        return [_empty_section(f"{anchor}-1", [verdict_view(verdict) for verdict in verdicts])]
+        views = tuple(map(verdict_view, verdicts))
+        return [ConfigurationSection(f"{anchor}-1", views[0].title, views)]
     pairs_by_configuration: dict[tuple[object, ...], list[tuple[Series, VerdictView]]] = {}
     expected = TableExpectation(
         estimator(context.table, context.system, sharp=context.sharp),
@@ -98,11 +99,6 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         _configuration_section(context, f"{anchor}-{section_number}", series_and_verdicts, expected)
         for section_number, series_and_verdicts in enumerate(pairs_by_configuration.values(), start=1)
     ]
-
-
-def _empty_section(anchor: str, verdicts: Sequence[VerdictView]) -> ConfigurationSection:
-    """Makes the section of a table without rows."""
-    return ConfigurationSection(anchor, verdicts[0].title, tuple(verdicts), (), None)
 
 
 def _sparkline(table: Table, series: Series, expected: TableExpectation) -> Sparkline | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from busbw import __version__
 from busbw.report.page import (
     Badge,
     ColumnHead,
@@ -38,9 +37,7 @@ def build_trace(
         ConfigurationSection(
             anchor=f"{_ANCHOR}-timeline",
             title="Timeline",
-            verdicts=(),
             pictures=(timeline_picture(timeline, labels),) if timeline and timeline.lanes else (),
-            grid=None,
             omissions=analysis.notes,
         ),
         _table_section(f"Operations per {analysis.period}", operation_columns(analysis, _MAX_ROWS), len(analysis.rows)),
@@ -53,16 +50,7 @@ def build_trace(
         configurations=tuple(configurations),
     )
     coverage = f"{count_text(analysis.operations, 'operation')} of {count_text(analysis.recorded_ranks, 'rank')}"
-    log = LogSection(
-        anchor=_ANCHOR,
-        title=name,
-        coverage=coverage,
-        tables=(section,),
-        warnings=analysis.problems,
-        causes=(),
-        refused=None,
-        comparison=None,
-    )
+    log = LogSection(_ANCHOR, name, coverage, (section,), warnings=analysis.problems)
     # A trace has no expectation, so a trace without findings is UNSURE and never GOOD.
     badge = Badge.of("SLOW") if analysis.findings else Badge.of("UNSURE")
     return Page(
@@ -71,10 +59,7 @@ def build_trace(
         badge=badge,
         counts=((badge, len(analysis.findings)),) if analysis.findings else (),
         summary=(SummarySection(name, _ANCHOR, tuple(_summary_lines(analysis, section.anchor))),),
-        comparison=None,
         logs=(log,),
-        warnings=(),
-        version=__version__,
         is_redacted=is_redacted,
     )
 
@@ -106,4 +91,4 @@ def _table_section(title: str, columns: Sequence[TextColumn], row_count: int) ->
     note = f"{len(rows):,} of {count_text(row_count, 'row')}" if len(rows) < row_count else ""
     anchor = f"{_ANCHOR}-{title.split()[0].strip(',').lower()}"
     grid = DataTable(caption=title, columns=heads, rows=rows, note=note)
-    return ConfigurationSection(anchor=anchor, title=title, verdicts=(), pictures=(), grid=grid, is_open=True)
+    return ConfigurationSection(anchor=anchor, title=title, grid=grid, is_open=True)
