@@ -5,7 +5,6 @@ yardstick is the expectation for the system, or a reference.
 """
 
 import shlex
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -38,15 +37,12 @@ from busbw.judge import (
 from busbw.logs import Log
 from busbw.sequences import StoredSequence
 from busbw.store import read_named_logs
-from busbw.terminal import activity, terminal_width
+from busbw.terminal import activity, labeled_lines, terminal_width
 from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_range_text, size_text
 
 if TYPE_CHECKING:
     from busbw.doctor.result import ReportedFinding
-
-_MIN_SENTENCE_WIDTH = 40
-"""Minimum width of the sentences in columns, for a narrow terminal."""
 
 
 class _JudgedLogs:
@@ -242,11 +238,10 @@ def _print_verdict(console: Console, grade: Grade, text: str) -> None:
 def _print_sentences(console: Console, label: str, sentences: Iterable[str]) -> None:
     """Prints a label in front of the first sentence, with all sentences wrapped in a column beside it."""
     beginning = f"  {label:<10} "
-    width = max(_MIN_SENTENCE_WIDTH, terminal_width() - len(beginning))
     for sentence in sentences:
-        for line in textwrap.wrap(plain(sentence), width, break_long_words=False, break_on_hyphens=False):
-            console.print(f"{beginning}{line}", markup=False, soft_wrap=True)
-            beginning = " " * len(beginning)
+        for line in labeled_lines(beginning, plain(sentence), terminal_width()):
+            console.print(line)
+        beginning = " " * len(beginning)
 
 
 def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:

@@ -1,11 +1,10 @@
 """Lines of the views of traces and replays."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from busbw.terminal import Cell, Column, table_lines
+from busbw.terminal import Cell, Column, labeled_lines, table_lines
 from busbw.traces.analysis.text import TextColumn
 from busbw.units import count_text, plain
 
@@ -30,12 +29,6 @@ def hidden_line(count: int, noun: str) -> Iterator[Text]:
         yield Text(f"and {count_text(count, f'more {noun}')}; --json has all", "yellow")
 
 
-def labeled_lines(label: str, text: str, width: int, style: str = "") -> Iterator[Text]:
-    """Yields a text after its label, with all lines of the text below each other."""
-    yield from wrapped_lines(f"{label + ':':<{_LABEL_WIDTH}}{plain(text)}", width, style, " " * _LABEL_WIDTH)
-
-
-def wrapped_lines(text: str, width: int, style: str, indent: str = "") -> Iterator[Text]:
-    """Yields a text in lines of this width. All lines but the first begin with the indent."""
-    for line in textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False):
-        yield Text(line, style)
+def fact_lines(label: str, text: str, width: int, style: str = "") -> Iterator[Text]:
+    """Yields a text after its label."""
+    return labeled_lines(f"{label + ':':<{_LABEL_WIDTH}}", plain(text), width, style, label_style=style)
