@@ -12,13 +12,13 @@ import msgspec
 from rich.text import Text
 
 from busbw import system
-from busbw.cli.options.completion import complete_collective, complete_dtype, complete_names, complete_reference
+from busbw.cli.options.completion import complete_collective, complete_dtype, complete_names
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics
 from busbw.cli.options.param_types import parse_size_option
-from busbw.cli.options.reference_option import select_reference
+from busbw.cli.options.reference_option import reference_option, select_reference
 from busbw.errors import UsageError
 from busbw.expect import (
     LATENCY_HIGH,
@@ -85,13 +85,8 @@ _LABEL_WIDTH = 14
     show_default=True,
     help="System to predict for; here: this machine.",
 )
-@click.option(
-    "--reference",
-    "reference_name",
-    metavar="NAME|FILE|auto",
-    shell_complete=complete_reference,
-    help="Show a reference beside the prediction: NAME from `busbw refs`, a log, a record, a .toml file, or auto "
-    "(nearest).",
+@reference_option(
+    "Show a reference beside the prediction: NAME from `busbw refs`, a log, a record, a .toml file, or auto (nearest)."
 )
 @nics_option
 @sharp_option

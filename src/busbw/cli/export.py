@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from busbw.cli.options.completion import complete_log, complete_reference
+from busbw.cli.options.completion import complete_log
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.output_file import reject_input, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
-from busbw.cli.options.reference_option import select_reference
+from busbw.cli.options.redact_option import redact_option
+from busbw.cli.options.reference_option import reference_option, select_reference
 from busbw.cli.options.system_option import find_system, system_option
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
@@ -35,19 +36,11 @@ from busbw.units import count_text, plain
     metavar="FILE",
     help="Output file, replaced if it exists.  [default: standard output]",
 )
-@click.option(
-    "--reference",
-    "reference_name",
-    metavar="NAME|FILE|auto",
-    shell_complete=complete_reference,
-    help="Judge by a reference instead of the expectation, as in `busbw check`; junit and prometheus only.",
-)
+@reference_option("Judge by a reference instead of the expectation, as in `busbw check`; junit and prometheus only.")
 @system_option
 @nics_option
 @sharp_option
-@click.option(
-    "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
-)
+@redact_option
 def export(
     format_name: str,
     names: Sequence[str],

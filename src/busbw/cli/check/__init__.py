@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.text import Text
 
 from busbw.cli.check.verdict_summary import GRADE_STYLES, VerdictSummary, in_order, title_of
-from busbw.cli.options.completion import complete_log, complete_reference
+from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
-from busbw.cli.options.reference_option import select_reference
+from busbw.cli.options.reference_option import reference_option, select_reference
 from busbw.cli.options.system_option import find_system, system_option
 from busbw.cli.outcome.speed import figure_texts
 from busbw.json_output import encode_item, print_object
@@ -94,13 +94,9 @@ class _JudgedLogs:
 
 @click.command()
 @click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, shell_complete=complete_log)
-@click.option(
-    "--reference",
-    "reference_name",
-    metavar="NAME|FILE|auto",
-    shell_complete=complete_reference,
-    help="Judge by a reference instead of the expectation: NAME from `busbw refs`, a log, a record, a .toml file, or "
-    "auto (nearest).",
+@reference_option(
+    "Judge by a reference instead of the expectation: NAME from `busbw refs`, a log, a record, a .toml file, or "
+    "auto (nearest)."
 )
 @system_option
 @nics_option

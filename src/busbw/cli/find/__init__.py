@@ -14,7 +14,7 @@ from busbw.cli.options.completion import complete_log
 from busbw.cli.options.export_options import export_options
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.launcher_options import refuse_options_before
-from busbw.cli.options.param_types import Seconds, Size
+from busbw.cli.options.param_types import SECONDS, SIZE
 from busbw.cli.options.run_destination import destination_options
 from busbw.errors import ExitCode
 from busbw.launchers import LAUNCHERS
@@ -78,7 +78,7 @@ from busbw.simulator.faults import FORMS
 @click.option(
     "--answer-timeout",
     "answer_timeout_s",
-    type=Seconds(),
+    type=SECONDS,
     default=300,
     show_default=True,
     metavar="SECONDS",
@@ -88,7 +88,7 @@ from busbw.simulator.faults import FORMS
 @click.option(
     "--size",
     "size_bytes",
-    type=Size(),
+    type=SIZE,
     metavar="SIZE",
     help="Bytes of each flow, such as 8M.  [default: 64M between nodes, 256M inside]",
 )

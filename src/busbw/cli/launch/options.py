@@ -20,7 +20,7 @@ from busbw.cli.options.completion import complete_names
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import parse_count, parse_program, sweep_flags, used_flags
 from busbw.cli.options.engine_words import words_argument
-from busbw.cli.options.param_types import Seconds
+from busbw.cli.options.param_types import SECONDS
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome.summary import plot_option
 from busbw.engine import COMMAND_BY_TABLELESS_ARGUMENT, EACH_NODE, REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
@@ -227,7 +227,7 @@ _OPTIONS = (
     click.option(
         "--join-timeout",
         "join_timeout_s",
-        type=Seconds(),
+        type=SECONDS,
         metavar="SECONDS",
         help="Limit for all processes to join.  [default: 60; in Kubernetes and in Slurm containers 600]",
     ),
