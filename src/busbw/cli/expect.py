@@ -121,8 +121,7 @@ def expect(
         click.echo(json_object({"systems": system.systems()}))
         return
     if list_systems:
-        for line in _system_lines():
-            out.print(line)
+        out.print(*_system_lines(), sep="\n")
         return
     collective_name = parse_collective((collective,) if collective else ())
     if system_name == "auto":
@@ -172,22 +171,14 @@ def _default_ranks_per_node(node_system: system.System, ranks: int) -> int:
 
 
 def _with_sharp(node_system: system.System) -> system.System:
-    """Returns the system with a network that reduces.
-
-    Raises:
-        UsageError: The system has no NICs.
-    """
+    """Returns the system with a network that reduces."""
     if node_system.nics is None:
         raise UsageError(f"--sharp: {node_system.name} describes no NICs", remedy="state them with --nics 8x400")
     return with_sharp(node_system)
 
 
 def _check_dtype(name: str | None) -> str | None:
-    """Returns the element type as typed, which may be another name such as fp16.
-
-    Raises:
-        UsageError: There is no such type. The remedy lists only the names of nccl-tests.
-    """
+    """Returns the element type as typed, which may be another name such as fp16."""
     if name is None or name in DTYPES:
         return name
     remedy = f"{suggestion(name, ELEMENT_BYTES)}allowed are {', '.join(ELEMENT_BYTES)}"

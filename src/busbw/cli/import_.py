@@ -353,13 +353,9 @@ def _summary_grid(summaries: list[_TableSummary]) -> Grid:
             Text(plain(table.collective or "?")),
             str(table.ranks or "?"),
             Text(plain(", ".join(sorted(summary.dtypes))) or "?"),
-            _size_range_text(summary),
+            size_range_text(summary.size_range) if summary.size_range else "none",
             f"{summary.row_count:,}",
             best,
             Text(plain(f"{table.format}{variants}")),
         )
     return grid
-
-
-def _size_range_text(summary: _TableSummary) -> str:
-    return "none" if summary.size_range is None else size_range_text(summary.size_range)

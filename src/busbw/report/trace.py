@@ -15,8 +15,9 @@ from busbw.report.page import (
     TableSection,
 )
 from busbw.report.timeline import timeline_picture
+from busbw.terminal.tables import Column
 from busbw.traces.analysis import TraceAnalysis
-from busbw.traces.analysis.text import TextColumn, fact_texts, operation_columns, rank_columns, saving_text
+from busbw.traces.analysis.text import fact_texts, operation_columns, rank_columns, saving_text
 from busbw.traces.analysis.timeline import Timeline
 from busbw.units import count_text, milliseconds_text
 
@@ -84,10 +85,10 @@ def _summary_lines(analysis: TraceAnalysis, anchor: str) -> Iterator[SummaryLine
         yield SummaryLine(badge=badge, title=saving, anchor=anchor, bands=(), reason=reason)
 
 
-def _table_section(title: str, columns: Sequence[TextColumn], row_count: int) -> ConfigurationSection:
+def _table_section(title: str, columns: Sequence[Column], row_count: int) -> ConfigurationSection:
     columns_with_cells = [column for column in columns if any(column.cells)]
     heads = tuple(ColumnHead(column.name, column.is_number) for column in columns_with_cells)
-    rows = tuple(zip(*(column.cells for column in columns_with_cells), strict=True))
+    rows = tuple(zip(*(map(str, column.cells) for column in columns_with_cells), strict=True))
     note = f"{len(rows):,} of {count_text(row_count, 'row')}" if len(rows) < row_count else ""
     anchor = f"{_ANCHOR}-{title.split()[0].strip(',').lower()}"
     grid = DataTable(caption=title, columns=heads, rows=rows, note=note)

@@ -89,9 +89,6 @@ def _parse_words(
     """Returns the words of all values of an option: ("a,b", "c") gives ("a", "b", "c").
 
     A word is the name of a check. With `takes_conditions`, it may also be a severity or a cost.
-
-    Raises:
-        UsageError: A word is invalid.
     """
     words = tuple(filter(None, map(str.strip, ",".join(texts).split(","))))
     names = [check.name for check in all_checks()]

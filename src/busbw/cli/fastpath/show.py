@@ -17,7 +17,7 @@ from busbw.fastpath.table import default_name, default_names, default_text, tabl
 from busbw.files import read_user_file
 from busbw.json_output import json_object
 from busbw.system import find_in_text
-from busbw.terminal import Cell, Column, console, table_lines, terminal_width
+from busbw.terminal import Column, console, table_lines, terminal_width
 
 _OVERRIDING_VARIABLES = (
     "BUSBW_FASTPATH",
@@ -101,13 +101,14 @@ def _print_ranges(ranges: Sequence[TableRange]) -> None:
         return
     has_windows = any(table_range.in_windows for table_range in ranges)
     columns = [
-        Column("collective", [Cell(table_range.collective) for table_range in ranges], is_number=False),
-        Column("ranks", [Cell(_ranks_text(table_range)) for table_range in ranges]),
-        _windows_column(ranges),
-        Column("up to", [Cell(table_size_text(table_range.up_to_bytes)) for table_range in ranges]),
-        Column("method", [Cell(table_range.method) for table_range in ranges], is_number=False),
-        Column("blocks", [Cell(str(table_range.blocks or "")) for table_range in ranges]),
-        Column("threads", [Cell(str(table_range.threads or "")) for table_range in ranges]),
+        Column("collective", [table_range.collective for table_range in ranges], is_number=False),
+        Column("ranks", [_ranks_text(table_range) for table_range in ranges]),
+        # A column without text is not shown.
+        Column("buffers", ["windows" if table_range.in_windows else None for table_range in ranges], is_number=False),
+        Column("up to", [table_size_text(table_range.up_to_bytes) for table_range in ranges]),
+        Column("method", [table_range.method for table_range in ranges], is_number=False),
+        Column("blocks", [table_range.blocks or None for table_range in ranges]),
+        Column("threads", [table_range.threads or None for table_range in ranges]),
     ]
     out = console()
     for line in table_lines(columns, terminal_width()):
@@ -116,12 +117,6 @@ def _print_ranges(ranges: Sequence[TableRange]) -> None:
     if has_windows:
         click.echo("windows: this line is for calls with buffers in symmetric windows.")
         click.echo("If a collective has no such line, these calls use its other lines.")
-
-
-def _windows_column(ranges: Sequence[TableRange]) -> Column:
-    """Returns the column for the kind of buffers. It is empty, and so not shown, if no line is for windows."""
-    cells = [Cell("windows" if table_range.in_windows else "") for table_range in ranges]
-    return Column("buffers", cells, is_number=False)
 
 
 def _ranks_text(table_range: TableRange) -> str:

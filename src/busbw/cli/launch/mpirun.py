@@ -122,10 +122,6 @@ def _select_family(
     """Returns the value of `--mpi-family` or the family of this mpirun, and notes for the user.
 
     A dry run assumes Open MPI if mpirun does not run.
-
-    Raises:
-        BusbwError: mpirun does not run.
-        UsageError: mpirun prints a version of neither Open MPI nor MPICH.
     """
     if option_value != "auto":
         return option_value, ()

@@ -279,9 +279,6 @@ def _refuse_empty_values(context: click.Context) -> None:
     """Refuses empty values of options, which come from unset shell variables.
 
     Otherwise each option would interpret an empty value differently.
-
-    Raises:
-        UsageError: An option has an empty value.
     """
     for parameter in context.command.params:
         if not isinstance(parameter, click.Option):
@@ -295,11 +292,7 @@ def _refuse_empty_values(context: click.Context) -> None:
 
 
 def _check_engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the words unchanged.
-
-    Raises:
-        UsageError: A word is an option of the launcher. The engine would refuse it or interpret it differently.
-    """
+    """Returns the words. Refuses options of the launcher, which the engine would refuse or interpret differently."""
     context = click.get_current_context()
     launcher_options = {
         name for parameter in context.command.params for name in parameter.opts if name.startswith("--")

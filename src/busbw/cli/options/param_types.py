@@ -22,11 +22,7 @@ class NonEmptyPath(click.Path):
         super().__init__(path_type=Path, **attributes)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the path.
-
-        Raises:
-            UsageError: The word is empty.
-        """
+        """Returns the path."""
         if value == "":
             raise UsageError(f"{_option_name(param) or 'a path'} is empty", remedy="give a path, or remove the option")
         return super().convert(value, param, ctx)

@@ -4,23 +4,18 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from busbw.terminal import Cell, Column, labeled_lines, table_lines
-from busbw.traces.analysis.text import TextColumn
+from busbw.terminal import Column, labeled_lines, table_lines
+from busbw.terminal.tables import as_cell
 from busbw.units import count_text, plain
 
 _LABEL_WIDTH = 10
 
 
-def column_lines(columns: Sequence[TextColumn], width: int) -> Iterator[Text]:
+def column_lines(columns: Sequence[Column], width: int) -> Iterator[Text]:
     """Yields an empty line and a table with the columns that fit the width."""
     yield Text()
-    table_columns = [
-        Column(
-            column.name, [Cell(plain(cell)) for cell in column.cells], is_number=column.is_number, weight=column.weight
-        )
-        for column in columns
-    ]
-    yield from table_lines(table_columns, width)
+    printable = [column._replace(cells=[plain(as_cell(cell).text) for cell in column.cells]) for column in columns]
+    yield from table_lines(printable, width)
 
 
 def hidden_line(count: int, noun: str) -> Iterator[Text]:
