@@ -14,7 +14,7 @@ from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.engine_flags import (
-    parse_program,
+    parse_collective,
     rank_flags,
     reject_near_miss_options,
     sweep_flags,
@@ -23,6 +23,7 @@ from busbw.cli.options.engine_flags import (
 from busbw.cli.options.engine_words import EngineCommand, words_argument
 from busbw.cli.options.run_destination import destination_options, is_empty_record, open_destination
 from busbw.cli.outcome.summary import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
+from busbw.collectives import PROGRAMS
 from busbw.errors import EXIT_CODES_TEXT, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.job import LaunchPlan, as_pairs
@@ -56,10 +57,8 @@ def run(
 
     `busbw run comm_ops TESTS` measures the life of communicators; `comm_ops_perf --help` lists its flags.
     """
-    parameters = click.get_current_context().command.params
-    long_options = [name for parameter in parameters for name in parameter.opts if name.startswith("--")]
-    reject_near_miss_options(words, long_options)
-    collective = parse_program(words)
+    reject_near_miss_options(words, click.get_current_context().command)
+    collective = parse_collective(words, PROGRAMS)
     flags = used_flags(words[1:])
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")

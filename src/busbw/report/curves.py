@@ -56,7 +56,6 @@ class CurvePlot:
     lines: Sequence[Curve]
     expected: RangeCurve | None = None
     reference: Curve | None = None
-    note: str = ""
 
 
 def picture(plot: CurvePlot) -> Picture | None:
@@ -92,9 +91,9 @@ def picture(plot: CurvePlot) -> Picture | None:
     log_svg = draw(axes.value_scale(values))
     legend = _legend(plot)
     if plot.unit != _BANDWIDTH_UNIT:
-        return Picture(plot.title, alt_text, log_svg, legend, plot.note)
+        return Picture(plot.title, alt_text, log_svg, legend)
     linear_svg = draw(axes.linear_value_scale(values))
-    return Picture(plot.title, alt_text, linear_svg, legend, plot.note, log_svg=log_svg)
+    return Picture(plot.title, alt_text, linear_svg, legend, log_svg=log_svg)
 
 
 def mark(style: int, x: float, y: float) -> Markup:

@@ -18,11 +18,12 @@ from click.core import ParameterSource
 from busbw import engine
 from busbw.cli.options.completion import complete_names
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.engine_flags import parse_count, parse_program, sweep_flags, used_flags
+from busbw.cli.options.engine_flags import long_options, parse_collective, parse_count, sweep_flags, used_flags
 from busbw.cli.options.engine_words import words_argument
 from busbw.cli.options.param_types import SECONDS
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome.summary import plot_option
+from busbw.collectives import PROGRAMS
 from busbw.engine import COMMAND_BY_TABLELESS_ARGUMENT, EACH_NODE, REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
@@ -251,7 +252,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         **values: Any,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
-        first_word = engine_words[0] if engine_words else parse_program(words)
+        first_word = engine_words[0] if engine_words else parse_collective(words, PROGRAMS)
         # The other options have the names of fields.
         shared_values = {name: values.pop(name) for name in LaunchOptions.__dataclass_fields__ if name in values}
         options = LaunchOptions(
@@ -294,10 +295,8 @@ def _refuse_empty_values(context: click.Context) -> None:
 def _check_engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the words. Refuses options of the launcher, which the engine would refuse or interpret differently."""
     context = click.get_current_context()
-    launcher_options = {
-        name for parameter in context.command.params for name in parameter.opts if name.startswith("--")
-    }
-    launcher_options.add("--processes")  # a flag of the engine for jobs without a launcher
+    # --processes is a flag of the engine for jobs without a launcher.
+    launcher_options = long_options(context.command) | {"--processes"}
     for word in words:
         if word.partition("=")[0] in launcher_options:
             raise UsageError(
