@@ -16,9 +16,9 @@ from busbw.cli.options.completion import complete_collective, complete_dtype, co
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.json_option import json_option
-from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics
 from busbw.cli.options.param_types import parse_size_option
 from busbw.cli.options.reference_option import reference_option, select_reference
+from busbw.cli.options.system_option import nics_option, sharp_option
 from busbw.errors import UsageError
 from busbw.expect import (
     LATENCY_HIGH,
@@ -29,6 +29,7 @@ from busbw.expect import (
     ExpectedRange,
     Route,
     Scenario,
+    with_nics,
     with_sharp,
 )
 from busbw.expect import expect as expectation_of
@@ -107,7 +108,7 @@ def expect(
     ranks_per_node: int | None,
     system_name: str,
     reference_name: str | None,
-    nics: str | None,
+    nics: system.Nics | None,
     sharp: bool,
     nvls: bool,
     algorithm: str | None,
@@ -135,7 +136,7 @@ def expect(
     else:
         node_system = named_system(system_name, other_values=("here",))
     if nics is not None:
-        node_system = with_parsed_nics(node_system, nics)
+        node_system = with_nics(node_system, nics.count, nics.gbit, nics.source)
     if sharp:
         node_system = _with_sharp(node_system)
     rank_count = ranks or _default_ranks(node_system, machine)

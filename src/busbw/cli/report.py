@@ -10,12 +10,11 @@ import click
 from msgspec.structs import replace
 
 from busbw.cli.options.completion import complete_log, complete_names
-from busbw.cli.options.nics_option import sharp_option
 from busbw.cli.options.output_file import reject_input, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.redact_option import redact_option
 from busbw.cli.options.reference_option import reference_option, select_reference
-from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
+from busbw.cli.options.system_option import SYSTEM_WORDS, find_system, sharp_option
 from busbw.cli.options.trace_argument import find_trace
 from busbw.cli.outcome.possible_causes import (
     cause_sentences,

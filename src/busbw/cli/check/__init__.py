@@ -20,9 +20,8 @@ from rich.text import Text
 from busbw.cli.check.verdict_summary import GRADE_STYLES, VerdictSummary, in_order, title_of
 from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
-from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import reference_option, select_reference
-from busbw.cli.options.system_option import find_system, system_option
+from busbw.cli.options.system_option import find_system, nics_option, sharp_option, system_option
 from busbw.cli.outcome.speed import figure_texts
 from busbw.json_output import encode_item, print_object
 from busbw.judge import (
@@ -37,6 +36,7 @@ from busbw.judge import (
 from busbw.logs import Log
 from busbw.sequences import StoredSequence
 from busbw.store import read_named_logs
+from busbw.system import Nics
 from busbw.terminal import activity, labeled_lines, terminal_width
 from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_range_text, size_text
@@ -109,7 +109,7 @@ def check(
     names: Sequence[str],
     reference_name: str | None,
     system_name: str,
-    nics: str | None,
+    nics: Nics | None,
     sharp: bool,
     show_all: bool,
     as_json: bool,
@@ -120,7 +120,6 @@ def check(
     several logs are listed worst first: BROKEN, SLOW, UNSURE, GOOD. The exit code is that of the worst.
     """
     run_system = find_system(system_name)
-    replacement_nics = parse_nics(nics) if nics is not None else None
     selection = select_reference(reference_name)
     notes: list[str] = []
     skipped: list[str] = []
@@ -130,7 +129,7 @@ def check(
             configurations = judge_configurations(
                 log,
                 system=run_system,
-                nics=replacement_nics,
+                nics=nics,
                 sharp=sharp,
                 selection=selection,
                 needs_curve=judged.needs_curve,

@@ -5,12 +5,11 @@ from typing import Any
 
 import click
 
-from busbw.cli.doctor.check_list import check_list_lines, check_list_object
 from busbw.cli.doctor.exports import EXPORTS
 from busbw.cli.doctor.launched import DoctorGroup
 from busbw.cli.doctor.selection import condition_of, exit_code_of, select, selection_options
 from busbw.cli.doctor.several_nodes import gathered_records, print_own_record
-from busbw.cli.doctor.text import result_lines
+from busbw.cli.doctor.text import check_list_lines, check_list_object, result_lines
 from busbw.cli.options.export_options import export_options, output_file_option, write_exports
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.launcher_options import refuse_options_before
