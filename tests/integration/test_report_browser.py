@@ -170,32 +170,6 @@ def test_dark_and_light(browser: Browser, pages: dict[str, str]) -> None:
     assert sum(map(int, dark[0][4:-1].split(","))) < 150 < 600 < sum(map(int, dark[1][4:-1].split(",")))
 
 
-def test_a_table_is_copied_as_tab_separated_values(browser: Browser, pages: dict[str, str]) -> None:
-    with Opened(browser, pages["records"], permissions=["clipboard-read", "clipboard-write"]) as opened:
-        section = opened.page.locator("section.configuration").first
-        section.locator("details > summary").last.click()
-        section.locator("button.copy").last.click()
-        opened.page.wait_for_function("[...document.querySelectorAll('.done')].some((one) => one.textContent)")
-        assert "row" in section.locator(".done").last.inner_text()
-        copied = opened.page.evaluate("navigator.clipboard.readText()")
-        lines = copied.splitlines()
-        shown = section.locator(".scroll table").last.locator("tr")
-        assert len(lines) == shown.count()
-        assert lines[0].split("\t")[:2] == ["line", "size B"]
-        assert lines[1].split("\t") == shown.nth(1).locator("td").all_inner_texts()
-
-
-def test_copying_without_permission_still_works(browser: Browser, pages: dict[str, str]) -> None:
-    with Opened(browser, pages["records"]) as opened:
-        opened.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
-        section = opened.page.locator("section.configuration").first
-        section.locator("details > summary").last.click()
-        section.locator("button.copy").last.click()
-        opened.page.wait_for_function("[...document.querySelectorAll('.done')].some((one) => one.textContent)")
-        assert "copied" in section.locator(".done").last.inner_text()
-        assert opened.messages == []
-
-
 def test_without_a_mouse(browser: Browser, pages: dict[str, str]) -> None:
     with Opened(browser, pages["seeds"]) as opened:
         page = opened.page
@@ -254,7 +228,6 @@ def test_labels_for_screen_readers(browser: Browser, pages: dict[str, str]) -> N
 def test_without_javascript_everything_is_there(browser: Browser, pages: dict[str, str]) -> None:
     with Opened(browser, pages["records"], java_script_enabled=False) as opened:
         assert opened.page.locator("svg.drawing .frame").first.is_visible()
-        assert opened.page.locator("button.copy").first.is_hidden()
         opened.page.locator("section.configuration details > summary").first.click()
         assert opened.page.locator("section.configuration td").first.is_visible()
 
@@ -270,7 +243,6 @@ def test_on_paper_all_rows_are_open_and_nothing_is_cut(browser: Browser, pages: 
         assert page.locator("details:not([open])").count() == closed
         page.emulate_media(media="print")
         assert page.locator(".contents").is_hidden()
-        assert page.locator("button.copy").first.is_hidden()
         made = page.pdf(path=tmp_path / "report.pdf", format="A4")
         assert made.startswith(b"%PDF-")
 

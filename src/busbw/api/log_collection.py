@@ -1,12 +1,12 @@
 """Logs that `busbw.load` has read, with their rows, verdicts, expectations and data frames."""
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from busbw.api import data_frames
-from busbw.errors import UsageError
-from busbw.exporters.flat import FlatRow, flat_rows
+from busbw.errors import BusbwError, UsageError
+from busbw.exporters.flat import FlatRow, column_types, flat_columns, flat_rows
 from busbw.judge import JudgedConfiguration, ReferenceSelection, judge_configurations
 from busbw.launchers.machine_types.named_system import named_system
 from busbw.logs import Log, Row, Table
@@ -82,7 +82,11 @@ class LogCollection(Struct, kw_only=True, frozen=True):
         Raises:
             BusbwError: pandas is not installed.
         """
-        return data_frames.to_pandas(self.logs)
+        pandas = _import_extra("pandas")
+        dtypes = {str: "string", int: "Int64", float: "Float64"}
+        types = column_types()
+        columns = flat_columns(flat_rows(self.logs)).items()
+        return pandas.DataFrame({name: pandas.array(values, dtype=dtypes[types[name]]) for name, values in columns})
 
     def to_polars(self) -> "polars.DataFrame":
         """Returns the measurements as a data frame of polars. An unknown value is null.
@@ -90,7 +94,19 @@ class LogCollection(Struct, kw_only=True, frozen=True):
         Raises:
             BusbwError: polars is not installed.
         """
-        return data_frames.to_polars(self.logs)
+        library = _import_extra("polars")
+        dtypes = {str: library.String, int: library.Int64, float: library.Float64}
+        schema = {name: dtypes[kind] for name, kind in column_types().items()}
+        frame: polars.DataFrame = library.DataFrame(flat_columns(flat_rows(self.logs)), schema=schema)
+        return frame
+
+
+def _import_extra(name: str) -> Any:
+    """Imports an optional package, which has the name of its extra. Raises BusbwError if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise BusbwError(f"{name} is not installed", remedy=f"pip install 'busbw[{name}]'") from error
 
 
 def _reference_selection(

@@ -14,7 +14,7 @@ from busbw.cli.options.block_options import folder_option, new_folder, quadruple
 from busbw.cli.options.engine_flags import rank_flags, used_flags
 from busbw.cli.options.engine_words import EngineCommand, words_argument
 from busbw.cli.options.json_option import json_option
-from busbw.cli.options.param_types import Seconds
+from busbw.cli.options.param_types import SECONDS
 from busbw.cli.options.replay_options import PROGRAM_FILE, StepSelection, parse_objective, step_options
 from busbw.compare import Comparison
 from busbw.compare.text import step_sentences
@@ -45,7 +45,7 @@ _DEFAULT_SIZE_FLAGS = ("-b", "1K", "-e", "16M", "-f", "4")
     show_default=True,
     help="Measure A against A first, which takes half of the time.",
 )
-@click.option("--budget", "budget_s", type=Seconds(), metavar="SECONDS", help="Stop after this time.")
+@click.option("--budget", "budget_s", type=SECONDS, metavar="SECONDS", help="Stop after this time.")
 @folder_option
 @json_option
 @not_slower_option

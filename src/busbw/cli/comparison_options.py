@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import click
 
-from busbw.cli.options.param_types import Fraction
+from busbw.cli.options.param_types import FRACTION
 from busbw.compare import RESOLUTION, ChangeVerdict, Comparison
 from busbw.compare.text import render
 from busbw.errors import ExitCode
@@ -20,7 +20,7 @@ def resolution_option(
     """Returns the option `--resolution`. Its value is a fraction."""
     return click.option(
         "--resolution",
-        type=Fraction(),
+        type=FRACTION,
         default=f"{RESOLUTION:.0%}",
         show_default=True,
         metavar="SHARE",

@@ -5,20 +5,20 @@ limits the busbw of the route. The binding limit is the lowest of these limits.
 """
 
 import math
-import textwrap
 from collections.abc import Iterable, Iterator
 
 import click
 import msgspec
+from rich.text import Text
 
 from busbw import system
-from busbw.cli.options.completion import complete_collective, complete_dtype, complete_names, complete_reference
+from busbw.cli.options.completion import complete_collective, complete_dtype, complete_names
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.json_option import json_option
-from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics
 from busbw.cli.options.param_types import parse_size_option
-from busbw.cli.options.reference_option import select_reference
+from busbw.cli.options.reference_option import reference_option, select_reference
+from busbw.cli.options.system_option import nics_option, sharp_option
 from busbw.errors import UsageError
 from busbw.expect import (
     LATENCY_HIGH,
@@ -29,6 +29,7 @@ from busbw.expect import (
     ExpectedRange,
     Route,
     Scenario,
+    with_nics,
     with_sharp,
 )
 from busbw.expect import expect as expectation_of
@@ -38,7 +39,7 @@ from busbw.launchers.machine_types.named_system import named_system
 from busbw.near_misses import suggestion
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine
-from busbw.terminal import console, terminal_width
+from busbw.terminal import console, labeled_lines, terminal_width
 from busbw.topology.cpu_ranges import parse_ranges
 from busbw.units import size_text
 
@@ -46,8 +47,6 @@ _ALGORITHMS = ("Ring", "Tree", "NVLS", "NVLSTree", "CollNet")
 _MAX_RANKS = 1 << 32
 _LABEL_WIDTH = 14
 """Width of the labels before the texts, in columns."""
-_MIN_TEXT_WIDTH = 40
-"""Minimum width of the texts in columns, for a narrow terminal."""
 
 
 @click.command()
@@ -88,13 +87,8 @@ _MIN_TEXT_WIDTH = 40
     show_default=True,
     help="System to predict for; here: this machine.",
 )
-@click.option(
-    "--reference",
-    "reference_name",
-    metavar="NAME|FILE|auto",
-    shell_complete=complete_reference,
-    help="Show a reference beside the prediction: NAME from `busbw refs`, a log, a record, a .toml file, or auto "
-    "(nearest).",
+@reference_option(
+    "Show a reference beside the prediction: NAME from `busbw refs`, a log, a record, a .toml file, or auto (nearest)."
 )
 @nics_option
 @sharp_option
@@ -115,7 +109,7 @@ def expect(
     ranks_per_node: int | None,
     system_name: str,
     reference_name: str | None,
-    nics: str | None,
+    nics: system.Nics | None,
     sharp: bool,
     nvls: bool,
     algorithm: str | None,
@@ -129,8 +123,7 @@ def expect(
         click.echo(json_object({"systems": system.systems()}))
         return
     if list_systems:
-        for line in _system_lines():
-            out.print(line)
+        out.print(*_system_lines(), sep="\n")
         return
     collective_name = parse_collective((collective,) if collective else ())
     if system_name == "auto":
@@ -144,7 +137,7 @@ def expect(
     else:
         node_system = named_system(system_name, other_values=("here",))
     if nics is not None:
-        node_system = with_parsed_nics(node_system, nics)
+        node_system = with_nics(node_system, nics)
     if sharp:
         node_system = _with_sharp(node_system)
     rank_count = ranks or _default_ranks(node_system, machine)
@@ -180,22 +173,14 @@ def _default_ranks_per_node(node_system: system.System, ranks: int) -> int:
 
 
 def _with_sharp(node_system: system.System) -> system.System:
-    """Returns the system with a network that reduces.
-
-    Raises:
-        UsageError: The system has no NICs.
-    """
+    """Returns the system with a network that reduces."""
     if node_system.nics is None:
         raise UsageError(f"--sharp: {node_system.name} describes no NICs", remedy="state them with --nics 8x400")
     return with_sharp(node_system)
 
 
 def _check_dtype(name: str | None) -> str | None:
-    """Returns the element type as typed, which may be another name such as fp16.
-
-    Raises:
-        UsageError: There is no such type. The remedy lists only the names of nccl-tests.
-    """
+    """Returns the element type as typed, which may be another name such as fp16."""
     if name is None or name in DTYPES:
         return name
     remedy = f"{suggestion(name, ELEMENT_BYTES)}allowed are {', '.join(ELEMENT_BYTES)}"
@@ -251,7 +236,7 @@ def _prediction_lines(
     reference: ReferenceComparison | None,
     *,
     explain: bool,
-) -> Iterator[str]:
+) -> Iterator[str | Text]:
     """Yields the text of a prediction. `choice_text` explains which system was chosen for this machine (`machine`)."""
     scenario, node_system = expectation.job, expectation.system
     nodes = math.ceil(scenario.ranks / min(scenario.ranks, scenario.ranks_per_node))
@@ -261,15 +246,15 @@ def _prediction_lines(
     if node_system.nics:
         system_text += f"; NICs {node_system.nics.text} per node"
         system_text += "; the network reduces (SHARP)" if node_system.nics.sharp else ""
-    yield from _labeled_lines("system", system_text)
+    yield from _fact_lines("system", system_text)
     if machine is not None:
-        yield from _labeled_lines("this machine", f"{choice_text}; {_machine_text(machine)}")
+        yield from _fact_lines("this machine", f"{choice_text}; {_machine_text(machine)}")
     for note in expectation.notes:
-        yield from _labeled_lines("note", note)
+        yield from _fact_lines("note", note)
     if reference:
-        yield from _labeled_lines("reference", f"{reference.name}: {reference.how_near}")
+        yield from _fact_lines("reference", f"{reference.name}: {reference.how_near}")
     if expectation.unknown:
-        yield from _labeled_lines("unknown", expectation.unknown)
+        yield from _fact_lines("unknown", expectation.unknown)
         return
     best = expectation.best
     assert best is not None
@@ -277,20 +262,20 @@ def _prediction_lines(
     yield ""
     yield from _route_lines(expectation.routes, best)
     yield ""
-    yield from _labeled_lines(
+    yield from _fact_lines(
         "limited by",
         f"{best.binding_limit.wire}, on the route {best.name}, for large messages: {best.binding_limit.why}",
     )
     if best.binding_limit.traffic < 1:
         traffic = f"only {best.binding_limit.traffic:.2f} GB/s cross it for each GB/s of busbw"
-        yield from _labeled_lines("", f"busbw can be higher than the rate of that wire, because {traffic}")
-    yield from _labeled_lines(
+        yield from _fact_lines("", f"busbw can be higher than the rate of that wire, because {traffic}")
+    yield from _fact_lines(
         "latency", f"at least {expectation.floor_us:.1f} us in NCCL's own model of the fastest route"
     )
     yield ""
     yield from _estimate_lines(expectation.estimates)
     legend = "busbw and wire in GB/s; ranges: of a healthy system; wire: load of the wire that saturates first"
-    yield from _labeled_lines("", legend, indent=0)
+    yield from labeled_lines("", legend, terminal_width())
     if reference and reference.figures:
         yield ""
         yield from _reference_lines(expectation, reference)
@@ -308,12 +293,8 @@ def _machine_text(machine: DetectedMachine) -> str:
     return f"{processor_count} x {host.processor or 'unknown processor'}, {memory}, NICs: {ports or 'none found'}"
 
 
-def _labeled_lines(label: str, text: str, indent: int = _LABEL_WIDTH) -> Iterator[str]:
-    """Yields a label and a text beside it, wrapped to the width of the terminal. The text begins at column `indent`."""
-    width = max(_MIN_TEXT_WIDTH, terminal_width() - indent)
-    for line in textwrap.wrap(text, width, break_long_words=False):
-        yield f"{label:<{indent}}{line}"
-        label = ""
+def _fact_lines(label: str, text: str) -> Iterator[Text]:
+    return labeled_lines(f"{label:<{_LABEL_WIDTH}}", text, terminal_width())
 
 
 def _route_lines(routes: Iterable[Route], best: Route) -> Iterator[str]:
@@ -348,7 +329,7 @@ def _estimate_lines(estimates: Iterable[Estimate]) -> Iterator[str]:
         )
 
 
-def _reference_lines(expectation: Expectation, reference: ReferenceComparison) -> Iterator[str]:
+def _reference_lines(expectation: Expectation, reference: ReferenceComparison) -> Iterator[str | Text]:
     yield f"{'':>8}{'expected':>16}{'reference':>32}"
     yield f"{'size':>8}{'us':>8}{'busbw':>8}{'range':>15}{'us':>9}{'busbw':>9}{'of expected':>13}"
     for figure in reference.figures:
@@ -365,7 +346,7 @@ def _reference_lines(expectation: Expectation, reference: ReferenceComparison) -
         )
     has_interpolated = any(figure.is_interpolated for figure in reference.figures)
     explanation = "; ~ interpolated between two sizes of the reference" if has_interpolated else ""
-    yield from _labeled_lines("", f"busbw in GB/s{explanation}", indent=0)
+    yield from labeled_lines("", f"busbw in GB/s{explanation}", terminal_width())
 
 
 def _number_text(value: float) -> str:
@@ -378,7 +359,7 @@ def _range_text(expected: ExpectedRange) -> str:
     return f"{_number_text(expected.low)}-{_number_text(expected.high)}"
 
 
-def _source_lines(routes: Iterable[Route]) -> Iterator[str]:
+def _source_lines(routes: Iterable[Route]) -> Iterator[str | Text]:
     """Yields each statement about routes once, with the names of its routes."""
     yield "sources of the constants"
     route_names: dict[str, list[str]] = {}
@@ -391,6 +372,6 @@ def _source_lines(routes: Iterable[Route]) -> Iterator[str]:
         route_names.setdefault(f"{efficiency_text}: {efficiency.source}", []).append(route.name)
         route_names.setdefault(f"latency and protocols: {route.source}", []).append(route.name)
     for statement, names in route_names.items():
-        yield from _labeled_lines("", f"{', '.join(dict.fromkeys(names))}: {statement}", indent=2)
+        yield from labeled_lines("  ", f"{', '.join(dict.fromkeys(names))}: {statement}", terminal_width())
     range_text = f"range of latency: {LATENCY_LOW:g} to {LATENCY_HIGH:g} times the model"
-    yield from _labeled_lines("", f"{range_text}: {LATENCY_SOURCE}", indent=2)
+    yield from labeled_lines("  ", f"{range_text}: {LATENCY_SOURCE}", terminal_width())

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from busbw.cli.options.completion import complete_log, complete_reference
-from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
+from busbw.cli.options.completion import complete_log
 from busbw.cli.options.output_file import reject_input, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
-from busbw.cli.options.reference_option import select_reference
-from busbw.cli.options.system_option import find_system, system_option
+from busbw.cli.options.redact_option import redact_option
+from busbw.cli.options.reference_option import reference_option, select_reference
+from busbw.cli.options.system_option import find_system, nics_option, sharp_option, system_option
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact_all, with_expectation_fields
@@ -21,6 +21,7 @@ from busbw.judge import JudgedConfiguration, judge_configurations
 from busbw.logs import Log
 from busbw.sequences import StoredSequence, temporary_file, temporary_file_errors
 from busbw.store import read_named_logs
+from busbw.system import Nics
 from busbw.terminal import activity
 from busbw.units import count_text, plain
 
@@ -35,26 +36,18 @@ from busbw.units import count_text, plain
     metavar="FILE",
     help="Output file, replaced if it exists.  [default: standard output]",
 )
-@click.option(
-    "--reference",
-    "reference_name",
-    metavar="NAME|FILE|auto",
-    shell_complete=complete_reference,
-    help="Judge by a reference instead of the expectation, as in `busbw check`; junit and prometheus only.",
-)
+@reference_option("Judge by a reference instead of the expectation, as in `busbw check`; junit and prometheus only.")
 @system_option
 @nics_option
 @sharp_option
-@click.option(
-    "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
-)
+@redact_option
 def export(
     format_name: str,
     names: Sequence[str],
     output: Path | None,
     reference_name: str | None,
     system_name: str,
-    nics: str | None,
+    nics: Nics | None,
     *,
     sharp: bool,
     is_redacted: bool,
@@ -91,7 +84,7 @@ def export(
         judge = partial(
             judge_configurations,
             system=find_system(system_name),
-            nics=None if nics is None else parse_nics(nics),
+            nics=nics,
             sharp=sharp,
             selection=select_reference(reference_name),
         )

@@ -16,7 +16,7 @@ from busbw.cli.open_store import open_index, print_index_problems, store_folder,
 from busbw.cli.options.completion import complete_collective
 from busbw.cli.options.filters import build_filter, filter_options
 from busbw.errors import UsageError
-from busbw.history import FALSE_ALARMS, BandTrend, Trend, picture, trends
+from busbw.history import BandTrend, Trend, picture, trends
 from busbw.json_output import json_object
 from busbw.logs import PLACEMENT_WORDS
 from busbw.store import count_wrong
@@ -32,14 +32,6 @@ _MAX_DIFFERENCES = 6
 @filter_options
 @click.option("--any-host", is_flag=True, help="Combine runs on different hosts if the number of hosts is equal.")
 @click.option(
-    "--false-alarms",
-    type=click.FloatRange(min=0.0001, max=0.2),
-    default=FALSE_ALARMS,
-    show_default=True,
-    metavar="P",
-    help="Maximum probability of a false level change in a trend.",
-)
-@click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=4,
@@ -54,7 +46,6 @@ def history(
     store: Path | None,
     *,
     any_host: bool,
-    false_alarms: float,
     limit: int,
     draw: bool,
     as_json: bool,
@@ -69,9 +60,7 @@ def history(
     run_filter = build_filter(datetime.now(timezone.utc), collective, **filters)
     with open_index(folder) as index:
         with activity("looking for changes"):
-            all_trends = index.query(
-                lambda connection: trends(connection, run_filter, any_host=any_host, false_alarms=false_alarms)
-            )
+            all_trends = index.query(lambda connection: trends(connection, run_filter, any_host=any_host))
         wrong_count, wrong_run_count = index.query(lambda connection: count_wrong(connection, run_filter))
         print_index_problems(index)
     if wrong_count:

@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 import msgspec
 from rich.padding import Padding
-from rich.table import Table as Grid
 from rich.text import Text
 
 from busbw import readers
@@ -26,7 +25,7 @@ from busbw.files import path_text
 from busbw.json_output import encode_item, json_object, object_with_lists, print_object
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Event, LogNote, TableChunk, UserClaims
-from busbw.terminal import StreamConsole, activity
+from busbw.terminal import Column, StreamConsole, activity, table_lines
 from busbw.units import count_text, escape_json, plain, shorten, size_range_text
 
 _ROWS_REFUSED = ExitCode.WRONG_DATA
@@ -254,7 +253,7 @@ def _print_summary(path: Path, claims: UserClaims, totals: _Totals) -> None:
     if overview.is_empty:
         return
     console = StreamConsole(width=shutil.get_terminal_size((100, 24)).columns, highlight=False)
-    for line in overview.lines(path):
+    for line in overview.lines(path, console.width):
         console.print(line)
 
 
@@ -302,13 +301,13 @@ class _FileOverview:
         if not chunk.is_last:
             self._incomplete[line] = summary
 
-    def lines(self, path: Path) -> Iterator[Text | Grid | Padding]:
+    def lines(self, path: Path, width: int) -> Iterator[Text | Padding]:
         """Yields the lines for the terminal."""
         candidate_rows = count_text(self._row_count + self._refusal_count, "row")
         heading = f"{path}: {self._row_count:,} of {candidate_rows} read, {count_text(self._table_count, 'table')}"
         yield Text(plain(heading), style="bold")
         if self._summaries:
-            yield _summary_grid(self._summaries)
+            yield from table_lines(_summary_columns(self._summaries), width)
         if self._table_count > len(self._summaries):
             yield Text(f"  and {self._table_count - len(self._summaries):,} more tables")
         for summary in self._summaries:
@@ -330,36 +329,27 @@ def _remark(text: str, style: str) -> Padding:
     return Padding(Text(plain(text), style=style), (0, 0, 0, 2), expand=False)
 
 
-def _summary_grid(summaries: list[_TableSummary]) -> Grid:
-    grid = Grid(box=None, padding=(0, 1), pad_edge=False)
-    grid.add_column("line", justify="right")
-    grid.add_column("collective", no_wrap=True)
-    grid.add_column("ranks", justify="right")
-    grid.add_column("type")
-    grid.add_column("sizes", no_wrap=True)
-    grid.add_column("rows", justify="right")
-    grid.add_column("best GB/s", justify="right", no_wrap=True)
-    grid.add_column("format", overflow="fold")
-    for summary in summaries:
-        table = summary.table
-        best = "?"
-        if summary.best_busbw_gbps is not None:
-            best = f"{summary.best_busbw_gbps:.2f} bus"
-        elif summary.best_algbw_gbps is not None:
-            best = f"{summary.best_algbw_gbps:.2f} alg"
-        variants = f": {', '.join(sorted(summary.variants))}" if summary.variants else ""
-        grid.add_row(
-            str(table.first_line),
-            Text(plain(table.collective or "?")),
-            str(table.ranks or "?"),
-            Text(plain(", ".join(sorted(summary.dtypes))) or "?"),
-            _size_range_text(summary),
-            f"{summary.row_count:,}",
-            best,
-            Text(plain(f"{table.format}{variants}")),
-        )
-    return grid
+def _summary_columns(summaries: list[_TableSummary]) -> list[Column]:
+    tables = [summary.table for summary in summaries]
+    sizes = [size_range_text(summary.size_range) if summary.size_range else "none" for summary in summaries]
+    return [
+        Column("line", [table.first_line for table in tables]),
+        Column("collective", [plain(table.collective or "?") for table in tables], is_number=False),
+        Column("ranks", [table.ranks or "?" for table in tables]),
+        Column("type", [plain(", ".join(sorted(each.dtypes))) or "?" for each in summaries], is_number=False),
+        Column("sizes", sizes, is_number=False),
+        Column("rows", [f"{summary.row_count:,}" for summary in summaries]),
+        Column("best GB/s", [_best_text(summary) for summary in summaries]),
+        Column("format", [_format_text(summary) for summary in summaries], is_number=False),
+    ]
 
 
-def _size_range_text(summary: _TableSummary) -> str:
-    return "none" if summary.size_range is None else size_range_text(summary.size_range)
+def _best_text(summary: _TableSummary) -> str:
+    if summary.best_busbw_gbps is not None:
+        return f"{summary.best_busbw_gbps:.2f} bus"
+    return "?" if summary.best_algbw_gbps is None else f"{summary.best_algbw_gbps:.2f} alg"
+
+
+def _format_text(summary: _TableSummary) -> str:
+    variants = f": {', '.join(sorted(summary.variants))}" if summary.variants else ""
+    return plain(f"{summary.table.format}{variants}")

@@ -109,11 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse_invalid_utf8(words: Sequence[str]) -> None:
-    """Refuses words that are not UTF-8, because any word may appear in records, tables and messages.
-
-    Raises:
-        UsageError: A word is not valid UTF-8.
-    """
+    """Refuses words that are not UTF-8, because any word may appear in records, tables and messages."""
     for word in words:
         try:
             word.encode()

@@ -12,7 +12,7 @@ import numpy as np
 
 from busbw import engine
 from busbw.cli.launched_process import refuse_launched_process
-from busbw.cli.options.param_types import NonEmptyPath, Size
+from busbw.cli.options.param_types import SIZE, NonEmptyPath
 from busbw.errors import SIGNALLED, BusbwError, ExitCode, UsageError
 from busbw.files import path_text
 from busbw.store import new_run
@@ -48,7 +48,7 @@ _MIN_BYTES = 2**20
     show_default=True,
     help="Times on the GPU; auto: if they cost little.",
 )
-@click.option("--max-size", "max_bytes", type=Size(), metavar="SIZE", help="Limit of each file.  [default: 256M]")
+@click.option("--max-size", "max_bytes", type=SIZE, metavar="SIZE", help="Limit of each file.  [default: 256M]")
 @click.option("--env", "prints_variables", is_flag=True, help="Print the variables for a launcher, and run nothing.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def record(

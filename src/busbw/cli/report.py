@@ -9,16 +9,15 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from busbw.cli.options.completion import complete_log, complete_names, complete_reference
-from busbw.cli.options.nics_option import sharp_option
+from busbw.cli.options.completion import complete_log, complete_names
 from busbw.cli.options.output_file import reject_input, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
-from busbw.cli.options.reference_option import select_reference
-from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
+from busbw.cli.options.redact_option import redact_option
+from busbw.cli.options.reference_option import reference_option, select_reference
+from busbw.cli.options.system_option import SYSTEM_WORDS, find_system, sharp_option
 from busbw.cli.options.trace_argument import find_trace
 from busbw.cli.outcome.possible_causes import (
     cause_sentences,
-    causes_in_captures,
     causes_in_log,
     causes_in_run,
     run_cause_sentences,
@@ -56,13 +55,7 @@ _MAX_ROWS = 20_000
     show_default=True,
     help="Output file, replaced if it exists; -: standard output.",
 )
-@click.option(
-    "--reference",
-    "reference_name",
-    metavar="NAME|FILE|auto",
-    shell_complete=complete_reference,
-    help="Judge by a reference instead of the expectation, as in `busbw check`.",
-)
+@reference_option("Judge by a reference instead of the expectation, as in `busbw check`.")
 @click.option(
     "--system",
     "system_options",
@@ -74,9 +67,7 @@ _MAX_ROWS = 20_000
 )
 @sharp_option
 @click.option("--title", metavar="TEXT", help="Heading of the page.  [default: name of the log, or number of logs]")
-@click.option(
-    "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
-)
+@redact_option
 def report(
     names: Sequence[str],
     output: Path,
@@ -145,12 +136,9 @@ def _write_search_page(path: Path, title: str | None, *, is_redacted: bool, outp
 
 
 def _causes(log: Log) -> tuple[str, ...]:
-    """Returns sentences on the causes that the log states, or else that the state of its run suggests."""
+    """Returns sentences on the causes that the log states, or else that its environment variables suggest."""
     if causes := causes_in_log(Path(log.source)):
         return tuple(cause_sentences(causes, f"busbw doctor --log {shlex.quote(log.source)}"))
-    if causes := causes_in_captures(Path(log.source)):
-        folder = shlex.quote(str(Path(log.source).parent))
-        return tuple(cause_sentences(causes, f"busbw doctor --root {folder}"))
     return tuple(run_cause_sentences(causes_in_run(log)))
 
 

@@ -3,7 +3,6 @@
 The engine's output goes to stdout unchanged. All output of this command goes to stderr.
 """
 
-import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.engine_flags import (
-    parse_program,
+    parse_collective,
     rank_flags,
     reject_near_miss_options,
     sweep_flags,
@@ -24,7 +23,8 @@ from busbw.cli.options.engine_flags import (
 from busbw.cli.options.engine_words import EngineCommand, words_argument
 from busbw.cli.options.run_destination import destination_options, is_empty_record, open_destination
 from busbw.cli.outcome.summary import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
-from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
+from busbw.collectives import PROGRAMS
+from busbw.errors import EXIT_CODES_TEXT, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.job import LaunchPlan
 from busbw.launchers.job.processes import ExitStatus, rank_lost_if_crashed
@@ -42,7 +42,6 @@ from busbw.units import plain
 )
 @click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks on this machine (the engine's -t).")
 @click.option("--preload", metavar="LIBRARY", help="Load a library before all others, only into the engine.")
-@click.option("--capture", "keeps_capture", is_flag=True, help="Keep a capture of this machine with the run.")
 @destination_options
 @plot_option
 @words_argument
@@ -53,22 +52,16 @@ def run(
     store: Path | None,
     plot_when: str,
     words: tuple[str, ...],
-    *,
-    keeps_capture: bool,
 ) -> int:
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record.
 
     `busbw run comm_ops TESTS` measures the life of communicators; `comm_ops_perf --help` lists its flags.
     """
-    parameters = click.get_current_context().command.params
-    long_options = [name for parameter in parameters for name in parameter.opts if name.startswith("--")]
-    reject_near_miss_options(words, long_options)
-    collective = parse_program(words)
+    reject_near_miss_options(words, click.get_current_context().command)
+    collective = parse_collective(words, PROGRAMS)
     flags = used_flags(words[1:])
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
-    if keeps_capture and records_path is not None:
-        raise UsageError("--capture needs a run folder, but --records names a file", remedy="use --store FOLDER")
     program = engine.program(f"{collective}_perf")
     refuse_launched_process("run", f"use busbw launch, or start {program.name} instead")
     variables = engine.preload_variables("--preload", [preload]) if preload else {}
@@ -97,10 +90,8 @@ def run(
         if engine_code == ExitCode.USAGE and added_flags and not is_on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)
     grade = print_outcome(engine_code, destination.path if is_path_free else None, plot_when=plot_when)
-    is_slow = grade == "SLOW"
-    capture_folder = destination.path.parent if keeps_capture and destination.path.exists() else None
-    if is_slow or capture_folder:
-        _examine_this_machine(capture_folder, is_slow=is_slow)
+    if grade == "SLOW":
+        _print_causes()
     return exit_code
 
 
@@ -117,28 +108,11 @@ def _submit_with_progress(plan: LaunchPlan, record: Path, check_interrupt: Calla
     return code
 
 
-def _examine_this_machine(run_folder: Path | None, *, is_slow: bool) -> None:
-    """Writes a capture of this machine into the folder of the run, and prints the causes of a slow run.
+def _print_causes() -> None:
+    """Prints the causes of a slow run on this machine."""
+    from busbw.cli.outcome.possible_causes import cause_sentences, causes_on_this_machine  # loads slowly
 
-    The run has ended, so a capture that cannot be written does not change its exit code.
-    """
-    from busbw.cli.outcome.possible_causes import (  # loads slowly
-        capture_path_in,
-        cause_sentences,
-        causes_on_this_machine,
-        write_capture,
-    )
-
-    causes, recording = causes_on_this_machine()
-    if run_folder is not None:
-        capture_path = capture_path_in(run_folder)
-        try:
-            write_capture(recording, capture_path)
-            click.echo(f"Capture: {os.path.relpath(capture_path)}", err=True)
-        except BusbwError as error:
-            click.echo(f"busbw: {error}", err=True)
-    if not is_slow:
-        return
+    causes = causes_on_this_machine()
     for sentence in cause_sentences(causes, "busbw doctor"):
         click.echo(f"Cause?  {plain(sentence)}", err=True)
     if not causes:

@@ -148,33 +148,19 @@ def _write_table(columns: Sequence[Column]) -> None:
         out.print(line)
 
 
-def _text_column(name: str, values: Iterable[object], weight: int = 0) -> Column:
-    """Returns a column that is aligned to the left. An unknown value (None) is an empty cell."""
-    return Column(name, _cells(values), is_number=False, weight=weight)
-
-
-def _number_column(name: str, values: Iterable[object], weight: int = 0) -> Column:
-    """Returns a column that is aligned to the right. An unknown value (None) is an empty cell."""
-    return Column(name, _cells(values), is_number=True, weight=weight)
-
-
-def _cells(values: Iterable[object]) -> list[Cell]:
-    return [Cell("" if value is None else str(value)) for value in values]
-
-
 def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
     return [
-        _text_column("run", (run.name if run.number == 1 else f"{run.name} #{run.number}" for run in rows)),
-        _text_column("time (UTC)", (time_text(run.time_s, run.time_source) for run in rows), 4),
-        _text_column("collective", (run.collectives for run in rows), 9),
-        _text_column("type", (_dtypes_text(run.dtypes) for run in rows), 7),
-        _number_column("ranks", (run.ranks for run in rows), 8),
-        _text_column("hosts", map(_hosts_text, rows), 3),
-        _text_column("device", (run.device for run in rows), 1),
-        _text_column("library", (run.library for run in rows), 5),
-        _text_column("sizes", map(_sizes_text, rows), 2),
-        _number_column("rows", (run.rows for run in rows), 6),
-        _number_column("peak busbw", (_gbps_text(run.peak_busbw_gbps) for run in rows), 10),
+        Column("run", [run.name if run.number == 1 else f"{run.name} #{run.number}" for run in rows], is_number=False),
+        Column("time (UTC)", [time_text(run.time_s, run.time_source) for run in rows], is_number=False, weight=4),
+        Column("collective", [run.collectives for run in rows], is_number=False, weight=9),
+        Column("type", [_dtypes_text(run.dtypes) for run in rows], is_number=False, weight=7),
+        Column("ranks", [run.ranks for run in rows], weight=8),
+        Column("hosts", [_hosts_text(run) for run in rows], is_number=False, weight=3),
+        Column("device", [run.device for run in rows], is_number=False, weight=1),
+        Column("library", [run.library for run in rows], is_number=False, weight=5),
+        Column("sizes", [_sizes_text(run) for run in rows], is_number=False, weight=2),
+        Column("rows", [run.rows for run in rows], weight=6),
+        Column("peak busbw", [_gbps_text(run.peak_busbw_gbps) for run in rows], weight=10),
         Column("data", [_data_cell(run) for run in rows], is_number=False),
     ]
 
@@ -215,15 +201,17 @@ def _measurement_columns(points: Sequence[StoredPoint]) -> list[Column]:
         return "" if value is None else f"{value:.2f}"
 
     return [
-        _text_column("run", (point.name for point in points)),
-        _text_column("collective", (point.collective for point in points), 9),
-        _text_column("type", (point.dtype for point in points), 7),
-        _text_column("redop", (point.redop for point in points), 5),
-        _number_column("ranks", (point.ranks for point in points), 4),
-        _number_column("size", (size_text(point.size_bytes) for point in points)),
-        _text_column("placement", (PLACEMENT_WORDS[point.placement] or "unstated" for point in points), 6),
-        _number_column("time us", (number_text(point.time_us) for point in points)),
-        _number_column("algbw GB/s", (number_text(point.algbw_gbps) for point in points), 3),
-        _number_column("busbw GB/s", (number_text(point.busbw_gbps) for point in points)),
-        _number_column("wrong", (point.wrong_elements for point in points), 8),
+        Column("run", [point.name for point in points], is_number=False),
+        Column("collective", [point.collective for point in points], is_number=False, weight=9),
+        Column("type", [point.dtype for point in points], is_number=False, weight=7),
+        Column("redop", [point.redop for point in points], is_number=False, weight=5),
+        Column("ranks", [point.ranks for point in points], weight=4),
+        Column("size", [size_text(point.size_bytes) for point in points]),
+        Column(
+            "placement", [PLACEMENT_WORDS[point.placement] or "unstated" for point in points], is_number=False, weight=6
+        ),
+        Column("time us", [number_text(point.time_us) for point in points]),
+        Column("algbw GB/s", [number_text(point.algbw_gbps) for point in points], weight=3),
+        Column("busbw GB/s", [number_text(point.busbw_gbps) for point in points]),
+        Column("wrong", [point.wrong_elements for point in points], weight=8),
     ]

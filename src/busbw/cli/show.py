@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 from busbw import readers
 from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
+from busbw.cli.options.redact_option import redact_option
 from busbw.cli.options.system_option import find_system, system_option
 from busbw.cli.options.trace_argument import find_trace
 from busbw.cli.traces import print_trace
@@ -32,9 +33,7 @@ from busbw.traces.redact import redact_trace
 @click.option("--plot/--no-plot", "draw", default=True, help="Draw busbw and time over size.  [default: --plot]")
 @system_option
 @json_option
-@click.option(
-    "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
-)
+@redact_option
 def show(
     run: str,
     numbers: tuple[int, ...],

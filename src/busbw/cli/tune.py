@@ -137,9 +137,9 @@ def _default_flags(flag_names: set[str]) -> tuple[str, ...]:
 def _print_screening(screened: Sequence[ScreenedCandidate], sizes_bytes: Sequence[int]) -> None:
     """Prints a table of the gains of all candidates, the best first, or why a candidate was excluded."""
     best_first = sorted(screened, key=lambda entry: -entry.best_gain)
-    columns = [Column("setting", [Cell(entry.candidate.text) for entry in best_first], is_number=False)]
+    columns = [Column("setting", [entry.candidate.text for entry in best_first], is_number=False)]
     for size in sizes_bytes:
-        columns.append(Column(size_text(size), [Cell(_percent_text(entry.gains.get(size))) for entry in best_first]))
+        columns.append(Column(size_text(size), [_percent_text(entry.gains.get(size)) for entry in best_first]))
     columns.append(Column("", [Cell(entry.excluded, "yellow") for entry in best_first], is_number=False))
     out = console()
     out.print("Screening: gain over the current settings, by size")

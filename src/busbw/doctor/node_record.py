@@ -25,8 +25,6 @@ class NodeRecord(NodeValues, kw_only=True, frozen=True):
     result: Result = field(default_factory=Result)
     problem: str = ""
     """Reason for which nothing could be checked. Empty if checks ran."""
-    capture: bytes = b""
-    """Archive without names and addresses. Empty if none was requested, or if it was too long."""
 
 
 def examine_node(node: str, machine: Machine, checks: Sequence[Check[Any]]) -> NodeRecord:

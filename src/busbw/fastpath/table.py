@@ -170,20 +170,6 @@ def _parse_ranks(text: str) -> tuple[int, int]:
     return min_ranks, max_ranks
 
 
-def is_method_config(text: str) -> bool:
-    """True if the text is a valid value of `METHOD_VARIABLE`, such as "exchange,32,512" or "nccl"."""
-    method, *numbers = text.split(",")
-    if method == NCCL:
-        return not numbers
-    is_fast_method = any(method in methods for methods in _ALL_METHODS.values())
-    if not is_fast_method or len(numbers) != 2:
-        return False
-    try:
-        _parse_number("blocks", numbers[0], 1, MAX_BLOCKS)
-        _parse_threads(numbers[1])
-    except UsageError:
-        return False
-    return True
 
 
 def _parse_number(name: str, word: str, minimum: int, maximum: int) -> int:

@@ -32,7 +32,7 @@ def picture(trend: Trend, *, width: int) -> str:
         marks = list(_marks(band.scores, runs_per_mark))
         if marks:
             x, y = zip(*marks, strict=True)
-            chart.add_marks(x, y, label=band.band, marker=_MARKERS[band.band])
+            chart.add(x, y, label=band.band, marker=_MARKERS[band.band], are_joined=False)
     for run_index in sorted({change.first_index for band in trend.bands for change in band.changes}):
         chart.add_vertical_line(run_index - 0.5)  # between the runs
     ticks = sorted({round(tick * (run_count - 1) / (_TICK_COUNT - 1)) for tick in range(_TICK_COUNT)})

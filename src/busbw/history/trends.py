@@ -85,24 +85,19 @@ class Trend(NamedTuple):
         return [CircumstanceChange(name, before.get(name, "not set"), after.get(name, "not set")) for name in names]
 
 
-def trends(
-    connection: sqlite3.Connection, wanted: Filter, *, any_host: bool = False, false_alarms: float = FALSE_ALARMS
-) -> list[Trend]:
+def trends(connection: sqlite3.Connection, wanted: Filter, *, any_host: bool = False) -> list[Trend]:
     """Returns the trends of all matching runs, the longest first.
 
     Args:
         connection: Connection to the index of the run store.
         wanted: Filter for the runs.
         any_host: True to combine runs on different hosts if the number of hosts is equal.
-        false_alarms: Maximum probability that a change is reported for a trend that did not change. Each band gets an
-            equal part.
     """
     runs_by_key: dict[TrendKey, list[MeasuredSeries]] = {}
     for measured in list_measured(connection, wanted):
         runs_by_key.setdefault(_make_trend_key(measured, any_host=any_host), []).append(measured)
     all_trends = [
-        _make_trend(key, sorted(runs, key=attrgetter("time_s", "name", "number")), false_alarms)
-        for key, runs in runs_by_key.items()
+        _make_trend(key, sorted(runs, key=attrgetter("time_s", "name", "number"))) for key, runs in runs_by_key.items()
     ]
     return sorted(all_trends, key=lambda trend: (-len(trend.names), [str(part) for part in trend.key]))
 
@@ -114,7 +109,7 @@ def _make_trend_key(measured: MeasuredSeries, *, any_host: bool) -> TrendKey:
     return TrendKey(**properties)
 
 
-def _make_trend(key: TrendKey, runs: list[MeasuredSeries], false_alarms: float) -> Trend:
+def _make_trend(key: TrendKey, runs: list[MeasuredSeries]) -> Trend:
     usual_us = _usual_times(runs)
     return Trend(
         key=key,
@@ -123,7 +118,8 @@ def _make_trend(key: TrendKey, runs: list[MeasuredSeries], false_alarms: float) 
         circumstances=tuple(msgspec.json.decode(run.circumstances, type=dict[str, str]) for run in runs),
         usual_us=usual_us,
         bands=tuple(
-            _make_band_trend(band, sizes, runs, usual_us, false_alarms / len(BANDS))
+            # A trend gives a false alarm with the probability FALSE_ALARMS, of which each band gets an equal part.
+            _make_band_trend(band, sizes, runs, usual_us, FALSE_ALARMS / len(BANDS))
             for band, sizes in _split_into_bands(usual_us)
         ),
     )

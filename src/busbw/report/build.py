@@ -6,14 +6,12 @@ A page has a section per log, which has a section per table, which has a section
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from busbw import __version__
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
 from busbw.judge import GRADES, Grade, ReferenceSelection, worst
 from busbw.judge.series_context import ContextFinder
 from busbw.late_ranks import late_ranks, other_warnings
 from busbw.logs import Log, Table
-from busbw.report import topology
 from busbw.report.configurations import TableContext, configurations
 from busbw.report.page import (
     Badge,
@@ -104,7 +102,6 @@ def build(
         comparison=comparison,
         logs=tuple(sections),
         warnings=(*warnings, *comparison_warnings),
-        version=__version__,
         is_redacted=is_redacted,
     )
 
@@ -208,7 +205,6 @@ def _table_section(table: Table, context: TableContext, anchor: str) -> TableSec
         anchor=anchor,
         title=table.title or table.command or table.program or table.collective or "table",
         facts=_facts(table, context.known_system, ranks),
-        topology=topology.picture(topology.layout(table, ranks, context.known_system), ranks),
         warnings=(*table.warnings, *(late.text for late in late_ranks(table.rows)), *_row_warnings(table)),
         configurations=tuple(sections),
         settings=tuple(NamedValue(name, value) for name, value in table.settings.items()),
@@ -226,6 +222,7 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Name
         ("hosts", f"{len(hosts)}: {', '.join(hosts[:_MAX_HOSTS])}" if hosts else ""),
         ("devices", ", ".join(table.devices)),
         ("compared with", system.title if system else ""),
+        ("links of such systems", _links_text(system) if system else ""),
         ("library", table.library or ""),
         ("program", table.program_version or table.program or ""),
         ("command", table.command or ""),
@@ -242,6 +239,16 @@ def _facts(table: Table, system: System | None, ranks: int | None) -> tuple[Name
     ]
     values.append(("not stated", ", ".join(missing_names)))
     return tuple(NamedValue(name, value) for name, value in values if value)
+
+
+def _links_text(system: System) -> str:
+    """Returns the links between the devices of a node, and the NICs of a node. Empty if both are unknown."""
+    texts = [system.nics.text + " per node"] if system.nics else []
+    if system.fabrics:
+        fabric = system.fabrics[0]
+        rate = f", {fabric.spec_gbps.value:g} GB/s each way per device" if fabric.spec_gbps.value else ""
+        texts.insert(0, f"{fabric.kind}, {fabric.layout}{rate}")
+    return "; ".join(texts)
 
 
 def _completion_text(table: Table) -> str:

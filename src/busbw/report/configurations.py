@@ -20,16 +20,6 @@ from busbw.report.verdicts import verdict_view
 from busbw.system import System
 from busbw.units import bandwidth_gbps, count_text
 
-_MAX_COARSE_GBPS = 1.0
-"""Busbw below which two decimals are less precise than the time. Pictures then show busbw computed from the time."""
-_MAX_ROUNDING_GBPS = 0.0051
-"""Maximum difference of printed and computed busbw that counts as rounding.
-
-Rounding to two decimals changes a value by at most 0.005. The rest is a tolerance for the computation.
-"""
-_MIN_VISIBLE_SHARE = 0.002
-"""Minimum relative difference that is visible in a picture."""
-
 
 class TableExpectation(NamedTuple):
     """Estimates for the rows of a table, and the NICs that they use."""
@@ -84,7 +74,8 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         context_finder=context.context_finder,
     )
     if not context.table.rows:
-        return [_empty_section(f"{anchor}-1", [verdict_view(verdict) for verdict in verdicts])]
+        views = tuple(map(verdict_view, verdicts))
+        return [ConfigurationSection(f"{anchor}-1", views[0].title, views)]
     pairs_by_configuration: dict[tuple[object, ...], list[tuple[Series, VerdictView]]] = {}
     expected = TableExpectation(
         estimator(context.table, context.system, sharp=context.sharp),
@@ -98,11 +89,6 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         _configuration_section(context, f"{anchor}-{section_number}", series_and_verdicts, expected)
         for section_number, series_and_verdicts in enumerate(pairs_by_configuration.values(), start=1)
     ]
-
-
-def _empty_section(anchor: str, verdicts: Sequence[VerdictView]) -> ConfigurationSection:
-    """Makes the section of a table without rows."""
-    return ConfigurationSection(anchor, verdicts[0].title, tuple(verdicts), (), None)
 
 
 def _sparkline(table: Table, series: Series, expected: TableExpectation) -> Sparkline | None:
@@ -161,9 +147,6 @@ def _pictures(
     remark = expected.remark(first_series.row)
     assumption = f" {remark}" if remark else ""
     busbw_curves, time_curves = _measured_curves([series for series, _ in series_and_verdicts])
-    note = ""
-    if _is_refined(first_series):
-        note = "Busbw below 1 GB/s is computed from the time, because two decimals are too coarse."
     pictures = [
         curves.picture(
             CurvePlot(
@@ -172,7 +155,6 @@ def _pictures(
                 lines=busbw_curves,
                 expected=_healthy_range(estimates, "busbw_gbps", assumption),
                 reference=_reference_curve(reference, first_series, is_busbw=True),
-                note=note,
             )
         ),
         curves.picture(
@@ -203,33 +185,9 @@ def _measured_curves(all_series: Sequence[Series]) -> tuple[list[Curve], list[Cu
             label_parts = [series.row.variant, PLACEMENT_WORDS[placement]]
             label = ", ".join(part for part in label_parts if part) or "measured"
             time_curves.append(Curve(label, {point.size_bytes: point.time_us for point in points}))
-            refined = {
-                point.size_bytes: _refined_busbw(series, point.size_bytes, point.time_us, point.busbw_gbps)
-                for point in points
-            }
-            busbw_curves.append(Curve(label, {size: gbps for size, gbps in refined.items() if gbps and gbps > 0}))
+            busbw_gbps = {point.size_bytes: point.busbw_gbps for point in points if point.busbw_gbps}
+            busbw_curves.append(Curve(label, busbw_gbps))
     return busbw_curves, time_curves
-
-
-def _refined_busbw(series: Series, size_bytes: int, time_us: float, printed: float | None) -> float | None:
-    """Returns the printed busbw. If this is small and agrees with the time, returns busbw computed from the time."""
-    factor = series.bus_factor
-    if printed is None or printed >= _MAX_COARSE_GBPS or not factor:
-        return printed
-    exact = bandwidth_gbps(size_bytes, time_us, factor)
-    return exact if abs(exact - printed) <= _MAX_ROUNDING_GBPS else printed
-
-
-def _is_refined(series: Series) -> bool:
-    """True if `_refined_busbw` changes a value visibly."""
-    printed_and_refined = (
-        (point.busbw_gbps, _refined_busbw(series, point.size_bytes, point.time_us, point.busbw_gbps))
-        for point in series.points
-    )
-    return any(
-        printed is not None and refined and abs(printed / refined - 1) > _MIN_VISIBLE_SHARE
-        for printed, refined in printed_and_refined
-    )
 
 
 def _healthy_range(

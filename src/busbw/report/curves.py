@@ -5,7 +5,8 @@ A style is a number that selects color, mark and dashes of a line. A mark is the
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from markupsafe import Markup
 
@@ -43,6 +44,9 @@ class RangeCurve:
     """Low, typical and high value by size in bytes."""
 
 
+_AnyCurve = TypeVar("_AnyCurve", Curve, RangeCurve)
+
+
 @dataclass(frozen=True)
 class CurvePlot:
     """Content of one picture of curves."""
@@ -52,42 +56,44 @@ class CurvePlot:
     lines: Sequence[Curve]
     expected: RangeCurve | None = None
     reference: Curve | None = None
-    note: str = ""
 
 
 def picture(plot: CurvePlot) -> Picture | None:
     """Draws the curves. None if no line has a point."""
-    lines = [line for line in plot.lines if line.points]
-    if not lines:
+    sizes = sorted({size for line in plot.lines for size in line.points})
+    if not sizes:
         return None
-    sizes = sorted({size for line in lines for size in line.points})
+    plot = replace(
+        plot,
+        lines=[line for line in plot.lines if line.points],
+        expected=_restrict(plot.expected, sizes),
+        reference=_restrict(plot.reference, sizes),
+    )
     x = axes.size_scale(sizes)
-    expected = _restrict_range(plot.expected, sizes)
-    reference = _restrict_curve(plot.reference, sizes)
-    values = _all_values(lines, expected, reference)
-    alt_text = _alt_text(plot, lines, expected, reference)
+    values = _all_values(plot)
+    alt_text = _alt_text(plot)
 
     def draw(y: Scale) -> Markup:
         return axes.drawing(
             axes.value_axis(y, plot.unit),
             axes.size_axis(x, sizes),
-            *([_draw_range(expected, x, y)] if expected else []),
-            *(_draw_curve(line, index, x, y) for index, line in enumerate(lines)),
-            *([_draw_reference(reference, x, y)] if reference else []),
+            *([_draw_range(plot.expected, x, y)] if plot.expected else []),
+            *(_draw_curve(line, index, x, y) for index, line in enumerate(plot.lines)),
+            *([_draw_reference(plot.reference, x, y)] if plot.reference else []),
             axes.frame(),
             element("path", d=f"M0 {axes.TOP:g}V{axes.BOTTOM:g}", class_="cursor"),
             label=alt_text,
             # report.js shows the text of the size that is nearest to the pointer.
             data_at=" ".join(f"{x(size):.1f}" for size in sizes),
-            data_says=json.dumps([_point_text(size, plot.unit, lines, expected, reference) for size in sizes]),
+            data_says=json.dumps([_point_text(size, plot) for size in sizes]),
         )
 
     log_svg = draw(axes.value_scale(values))
-    legend = _legend(lines, expected, reference)
+    legend = _legend(plot)
     if plot.unit != _BANDWIDTH_UNIT:
-        return Picture(plot.title, alt_text, log_svg, legend, plot.note)
+        return Picture(plot.title, alt_text, log_svg, legend)
     linear_svg = draw(axes.linear_value_scale(values))
-    return Picture(plot.title, alt_text, linear_svg, legend, plot.note, log_svg=log_svg)
+    return Picture(plot.title, alt_text, linear_svg, legend, log_svg=log_svg)
 
 
 def mark(style: int, x: float, y: float) -> Markup:
@@ -105,27 +111,20 @@ def mark(style: int, x: float, y: float) -> Markup:
     return Markup(shapes[style % STYLES])
 
 
-def _restrict_range(expected: RangeCurve | None, sizes: Sequence[int]) -> RangeCurve | None:
-    if expected is None:
-        return None
-    points = {size: expected.points[size] for size in sizes if size in expected.points}
-    return RangeCurve(expected.label, points) if points else None
-
-
-def _restrict_curve(curve: Curve | None, sizes: Sequence[int]) -> Curve | None:
-    """Keeps only the points at measured sizes, so that a reference does not extend the axes. None without a point."""
+def _restrict(curve: _AnyCurve | None, sizes: Sequence[int]) -> _AnyCurve | None:
+    """Keeps only the points at measured sizes, so that they do not extend the axes. None without a point."""
     if curve is None:
         return None
     points = {size: curve.points[size] for size in sizes if size in curve.points}
-    return Curve(curve.label, points) if points else None
+    return replace(curve, points=points) if points else None
 
 
-def _all_values(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> list[float]:
-    values = [value for line in lines for value in line.points.values()]
-    if expected:
-        values += [value for range_values in expected.points.values() for value in range_values]
-    if reference:
-        values += reference.points.values()
+def _all_values(plot: CurvePlot) -> list[float]:
+    values = [value for line in plot.lines for value in line.points.values()]
+    if plot.expected:
+        values += [value for range_values in plot.expected.points.values() for value in range_values]
+    if plot.reference:
+        values += plot.reference.points.values()
     return values
 
 
@@ -171,21 +170,21 @@ def _draw_reference(line: Curve, x: Scale, y: Scale) -> Markup:
     )
 
 
-def _legend(lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> tuple[LegendEntry, ...]:
-    entries = [LegendEntry(_line_sample(index), line.label) for index, line in enumerate(lines)]
-    if expected:
+def _legend(plot: CurvePlot) -> tuple[LegendEntry, ...]:
+    entries = [LegendEntry(_line_sample(index), line.label) for index, line in enumerate(plot.lines)]
+    if plot.expected:
         sample = group(
             element("rect", x=1.0, y=1.0, width=LEGEND_ICON_WIDTH - 2, height=12.0, class_="range"),
             element("path", d=f"M1 7H{LEGEND_ICON_WIDTH - 1:g}", class_="typical"),
         )
-        entries.append(LegendEntry(legend_icon(sample), expected.label))
-    if reference:
+        entries.append(LegendEntry(legend_icon(sample), plot.expected.label))
+    if plot.reference:
         sample = group(
             element("path", d=f"M1 7H{LEGEND_ICON_WIDTH - 1:g}", class_="line"),
             element("path", d="M14 7h6M17 4v6", class_="mark"),
             class_="ref",
         )
-        entries.append(LegendEntry(legend_icon(sample), reference.label))
+        entries.append(LegendEntry(legend_icon(sample), plot.reference.label))
     return tuple(entries)
 
 
@@ -200,32 +199,30 @@ def _line_sample(style: int) -> Markup:
     )
 
 
-def _point_text(
-    size: int, unit: str, lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None
-) -> str:
+def _point_text(size: int, plot: CurvePlot) -> str:
     """Text of all values at a size: "1 MiB: in place 93.5; healthy 90 to 100 (GB/s)"."""
-    parts = [f"{line.label} {number(line.points[size])}" for line in lines if size in line.points]
-    if expected and size in expected.points:
-        low, _, high = expected.points[size]
+    parts = [f"{line.label} {number(line.points[size])}" for line in plot.lines if size in line.points]
+    if plot.expected and size in plot.expected.points:
+        low, _, high = plot.expected.points[size]
         parts.append(f"healthy {number(low)} to {number(high)}")
-    if reference and size in reference.points:
-        parts.append(f"reference {number(reference.points[size])}")
-    return f"{size_text(size)}: {'; '.join(parts)} ({unit})"
+    if plot.reference and size in plot.reference.points:
+        parts.append(f"reference {number(plot.reference.points[size])}")
+    return f"{size_text(size)}: {'; '.join(parts)} ({plot.unit})"
 
 
-def _alt_text(plot: CurvePlot, lines: Sequence[Curve], expected: RangeCurve | None, reference: Curve | None) -> str:
+def _alt_text(plot: CurvePlot) -> str:
     sentences = []
-    for line in lines:
+    for line in plot.lines:
         first, last = min(line.points), max(line.points)
         sentences.append(
             f"{line.label}: {number(line.points[first])} at {size_text(first)} to {number(line.points[last])} "
             f"at {size_text(last)}"
         )
-    if expected:
-        last = max(expected.points)
-        low, _, high = expected.points[last]
+    if plot.expected:
+        last = max(plot.expected.points)
+        low, _, high = plot.expected.points[last]
         sentences.append(f"healthy at {size_text(last)}: {number(low)} to {number(high)}")
-    if reference:
-        last = max(reference.points)
-        sentences.append(f"{reference.label}: {number(reference.points[last])} at {size_text(last)}")
+    if plot.reference:
+        last = max(plot.reference.points)
+        sentences.append(f"{plot.reference.label}: {number(plot.reference.points[last])} at {size_text(last)}")
     return f"{plot.title}, {plot.unit}, over message size. {'. '.join(sentences)}. The table below has every figure."

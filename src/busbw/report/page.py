@@ -4,7 +4,6 @@ An anchor is the id of an HTML element that links refer to. A badge shows a grad
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 from markupsafe import Markup
 
@@ -23,20 +22,14 @@ class Badge:
     """A grade as a colored word with a mark."""
 
     word: str
-    kind: Literal["good", "slow", "broken", "unsure"]
-    """CSS class."""
+    kind: str
+    """CSS class: good, slow, broken or unsure."""
     mark: str
 
     @classmethod
     def of(cls, grade: Grade) -> "Badge":
         """Makes the badge of a grade."""
-        kinds: dict[Grade, Literal["good", "slow", "broken", "unsure"]] = {
-            "GOOD": "good",
-            "SLOW": "slow",
-            "BROKEN": "broken",
-            "UNSURE": "unsure",
-        }
-        return cls(grade, kinds[grade], MARKS.get(grade, "?"))
+        return cls(grade, grade.lower(), MARKS.get(grade, "?"))
 
 
 @dataclass(frozen=True)
@@ -143,9 +136,9 @@ class ConfigurationSection:
 
     anchor: str
     title: str
-    verdicts: tuple[VerdictView, ...]
-    pictures: tuple[Picture, ...]
-    grid: DataTable | None
+    verdicts: tuple[VerdictView, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    grid: DataTable | None = None
     """Table of rows. None if no row was read."""
     omissions: tuple[str, ...] = ()
     """Sentences on rows that the pictures omit, and on facts that are unknown."""
@@ -160,11 +153,12 @@ class TableSection:
     anchor: str
     title: str
     facts: tuple[NamedValue, ...]
-    topology: Picture | None
-    warnings: tuple[str, ...]
     configurations: tuple[ConfigurationSection, ...]
-    settings: tuple[NamedValue, ...]
-    environment: tuple[NamedValue, ...]
+    warnings: tuple[str, ...] = ()
+    settings: tuple[NamedValue, ...] = ()
+    environment: tuple[NamedValue, ...] = ()
+    picture: Picture | None = None
+    """Picture beside the facts."""
 
 
 @dataclass(frozen=True)
@@ -191,11 +185,11 @@ class LogSection:
     coverage: str
     """Text on the numbers of rows that were read and refused."""
     tables: tuple[TableSection, ...]
-    warnings: tuple[str, ...]
-    causes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
     """Sentences on findings in the log that may explain its speed."""
-    refused: DataTable | None
-    comparison: ComparisonSection | None
+    refused: DataTable | None = None
+    comparison: ComparisonSection | None = None
 
 
 @dataclass(frozen=True)
@@ -234,8 +228,7 @@ class Page:
     counts: tuple[tuple[Badge, int], ...]
     """Number of configurations with each grade."""
     summary: tuple[SummarySection, ...]
-    comparison: ComparisonSection | None
     logs: tuple[LogSection, ...]
-    warnings: tuple[str, ...]
-    version: str
-    is_redacted: bool
+    comparison: ComparisonSection | None = None
+    warnings: tuple[str, ...] = ()
+    is_redacted: bool = False

@@ -7,6 +7,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from busbw import __version__
 from busbw.report.page import Page
 from busbw.svg import clean
 
@@ -24,6 +25,7 @@ def render(page: Page) -> str:
     )
     html = environment.get_template("report.html.jinja").render(
         page=page,
+        version=__version__,
         # Package files, so they are trusted and not escaped. The page's Content-Security-Policy allows only these.
         style=Markup(style),
         script=Markup(script),

@@ -37,20 +37,14 @@ def row_table(
     ]
     for placement in placements:
         columns += _placement_columns(placement, [row.figures.get(placement, Figure()) for row in shown_rows])
-    columns += [
-        (ColumnHead("claimed speed-up"), [_number_text(row.claimed_speedup) for row in shown_rows]),
-        # Two columns for each range, because spreadsheets read "5-10" as a date.
-        (
-            ColumnHead("healthy busbw GB/s, from"),
-            [_range_text(estimate.busbw_gbps.low) if estimate else "" for estimate in estimates],
-        ),
-        (ColumnHead("to"), [_range_text(estimate.busbw_gbps.high) if estimate else "" for estimate in estimates]),
-        (
-            ColumnHead("healthy time us, from"),
-            [_range_text(estimate.time_us.low) if estimate else "" for estimate in estimates],
-        ),
-        (ColumnHead("to"), [_range_text(estimate.time_us.high) if estimate else "" for estimate in estimates]),
-    ]
+    columns.append((ColumnHead("claimed speed-up"), [_number_text(row.claimed_speedup) for row in shown_rows]))
+    # Two columns for each range, because spreadsheets read "5-10" as a date.
+    for heading, field in (("healthy busbw GB/s", "busbw_gbps"), ("healthy time us", "time_us")):
+        ranges = [getattr(estimate, field) if estimate else None for estimate in estimates]
+        columns += [
+            (ColumnHead(f"{heading}, from"), [_range_text(limits.low) if limits else "" for limits in ranges]),
+            (ColumnHead("to"), [_range_text(limits.high) if limits else "" for limits in ranges]),
+        ]
     columns_with_cells = [(column, cells) for column, cells in columns if any(cells)]
     hidden_count = len(rows) - len(shown_rows)
     notes = []

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw import __version__
 from busbw.find.cluster import UNKNOWN, Cluster
 from busbw.find.explanation import Explanation, explain
 from busbw.find.findings import Finding, UndecidedParts, answers, make_findings, suspected_parts
@@ -50,23 +49,19 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         anchor=f"{_ANCHOR}-flows",
         title="Search",
         facts=tuple(NamedValue(name, value) for name, value in _facts(search, observed)),
-        topology=_end_map(observed, explanation, suspected),
-        warnings=(),
+        picture=_end_map(observed, explanation, suspected),
         configurations=(
             ConfigurationSection(
                 anchor=f"{_ANCHOR}-parts",
                 title="NICs and findings" if nic_map else "Findings",
-                verdicts=(),
                 pictures=(nic_map,) if nic_map else (),
                 grid=_findings_table(findings),
             ),
         ),
-        settings=(),
-        environment=(),
     )
     flow_count = sum(len(flow_round.source) for flow_round in search.rounds)
     coverage = f"{count_text(len(search.rounds), 'round')}, {count_text(flow_count, 'flow')}"
-    log = LogSection(_ANCHOR, source, coverage, (section,), warnings=(), causes=(), refused=None, comparison=None)
+    log = LogSection(_ANCHOR, source, coverage, (section,))
     slow, unsure = Badge.of("SLOW"), Badge.of("UNSURE")
     result_counts = ((slow, len(findings)), (unsure, len(undecided)))
     counts = tuple((badge, count) for badge, count in result_counts if count)
@@ -90,10 +85,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         badge=badge,
         counts=counts,
         summary=(SummarySection(source, _ANCHOR, lines),),
-        comparison=None,
         logs=(log,),
-        warnings=(),
-        version=__version__,
         is_redacted=is_redacted,
     )
 

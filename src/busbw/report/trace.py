@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from busbw import __version__
 from busbw.report.page import (
     Badge,
     ColumnHead,
@@ -16,8 +15,9 @@ from busbw.report.page import (
     TableSection,
 )
 from busbw.report.timeline import timeline_picture
+from busbw.terminal.tables import Column
 from busbw.traces.analysis import TraceAnalysis
-from busbw.traces.analysis.text import TextColumn, fact_texts, operation_columns, rank_columns, saving_text
+from busbw.traces.analysis.text import fact_texts, operation_columns, rank_columns, saving_text
 from busbw.traces.analysis.timeline import Timeline
 from busbw.units import count_text, milliseconds_text
 
@@ -38,9 +38,7 @@ def build_trace(
         ConfigurationSection(
             anchor=f"{_ANCHOR}-timeline",
             title="Timeline",
-            verdicts=(),
             pictures=(timeline_picture(timeline, labels),) if timeline and timeline.lanes else (),
-            grid=None,
             omissions=analysis.notes,
         ),
         _table_section(f"Operations per {analysis.period}", operation_columns(analysis, _MAX_ROWS), len(analysis.rows)),
@@ -50,23 +48,10 @@ def build_trace(
         anchor=f"{_ANCHOR}-steps",
         title="Recording",
         facts=tuple(NamedValue(fact, text) for fact, text in fact_texts(analysis)),
-        topology=None,
-        warnings=(),
         configurations=tuple(configurations),
-        settings=(),
-        environment=(),
     )
     coverage = f"{count_text(analysis.operations, 'operation')} of {count_text(analysis.recorded_ranks, 'rank')}"
-    log = LogSection(
-        anchor=_ANCHOR,
-        title=name,
-        coverage=coverage,
-        tables=(section,),
-        warnings=analysis.problems,
-        causes=(),
-        refused=None,
-        comparison=None,
-    )
+    log = LogSection(_ANCHOR, name, coverage, (section,), warnings=analysis.problems)
     # A trace has no expectation, so a trace without findings is UNSURE and never GOOD.
     badge = Badge.of("SLOW") if analysis.findings else Badge.of("UNSURE")
     return Page(
@@ -75,10 +60,7 @@ def build_trace(
         badge=badge,
         counts=((badge, len(analysis.findings)),) if analysis.findings else (),
         summary=(SummarySection(name, _ANCHOR, tuple(_summary_lines(analysis, section.anchor))),),
-        comparison=None,
         logs=(log,),
-        warnings=(),
-        version=__version__,
         is_redacted=is_redacted,
     )
 
@@ -103,11 +85,11 @@ def _summary_lines(analysis: TraceAnalysis, anchor: str) -> Iterator[SummaryLine
         yield SummaryLine(badge=badge, title=saving, anchor=anchor, bands=(), reason=reason)
 
 
-def _table_section(title: str, columns: Sequence[TextColumn], row_count: int) -> ConfigurationSection:
+def _table_section(title: str, columns: Sequence[Column], row_count: int) -> ConfigurationSection:
     columns_with_cells = [column for column in columns if any(column.cells)]
     heads = tuple(ColumnHead(column.name, column.is_number) for column in columns_with_cells)
-    rows = tuple(zip(*(column.cells for column in columns_with_cells), strict=True))
+    rows = tuple(zip(*(map(str, column.cells) for column in columns_with_cells), strict=True))
     note = f"{len(rows):,} of {count_text(row_count, 'row')}" if len(rows) < row_count else ""
     anchor = f"{_ANCHOR}-{title.split()[0].strip(',').lower()}"
     grid = DataTable(caption=title, columns=heads, rows=rows, note=note)
-    return ConfigurationSection(anchor=anchor, title=title, verdicts=(), pictures=(), grid=grid, is_open=True)
+    return ConfigurationSection(anchor=anchor, title=title, grid=grid, is_open=True)

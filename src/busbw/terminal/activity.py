@@ -62,14 +62,10 @@ def live_line(*, plain_interval_s: float | None = None) -> Iterator[Callable[[st
             lines. None: no text is printed.
     """
     if not sys.stderr.isatty():
-        yield _ignore_text if plain_interval_s is None else _plain_printer(plain_interval_s)
+        yield (lambda _text: None) if plain_interval_s is None else _plain_printer(plain_interval_s)
         return
     with Live(console=Console(file=sys.stderr, highlight=False), auto_refresh=False, transient=True) as live:
         yield lambda text: live.update(_dim(text), refresh=True)
-
-
-def _ignore_text(_text: str) -> None:
-    """Prints nothing."""
 
 
 def _plain_printer(interval_s: float) -> Callable[[str], None]:

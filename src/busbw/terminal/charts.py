@@ -17,13 +17,12 @@ class Chart:
         self._figure.plot_size(width, height)
         self._figure.title(title)
 
-    def add_marks(self, x: Sequence[float], y: Sequence[float], *, label: str, marker: str) -> None:
-        """Draws a mark at each point."""
-        self._add(x, y, label, marker, are_joined=False)
-
-    def add_curve(self, x: Sequence[float], y: Sequence[float], *, label: str, marker: str) -> None:
-        """Draws a line through the points, in the given order."""
-        self._add(x, y, label, marker, are_joined=True)
+    def add(self, x: Sequence[float], y: Sequence[float], *, label: str, marker: str, are_joined: bool) -> None:
+        """Draws a mark at each point, or a line through the points in the given order."""
+        signal = self._figure.signal(list(x), list(y), marker=marker)
+        signal.label(label)
+        signal.lines(are_joined)
+        self._figure.draw(signal)
 
     def add_vertical_line(self, x: float) -> None:
         """Draws a line over the whole height."""
@@ -45,9 +44,3 @@ class Chart:
         """Returns the lines of the chart, without colors and trailing blanks."""
         drawn = self._uncolorize(str(self._figure.build()))
         return "\n".join(line.rstrip() for line in drawn.splitlines())
-
-    def _add(self, x: Sequence[float], y: Sequence[float], label: str, marker: str, *, are_joined: bool) -> None:
-        signal = self._figure.signal(list(x), list(y), marker=marker)
-        signal.label(label)
-        signal.lines(are_joined)
-        self._figure.draw(signal)

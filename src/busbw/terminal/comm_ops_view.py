@@ -24,17 +24,16 @@ class CommOpsView:
     def columns(self, rows: Sequence[Row]) -> list[Column]:
         """Returns the columns of these rows of the table."""
         figures = [next(iter(row.figures.values()), Figure()) for row in rows]
-        medians_us = [_median_us(figure) for figure in figures]
         slowest = [_find_slowest_rank(self._table, figure) for figure in figures]
         return [
-            Column("call", [Cell(plain(row.collective or "")) for row in rows], is_number=False),
-            Column("ranks", [Cell(_ranks_text(row)) for row in rows]),
-            Column("iters", [Cell(str(figure.stats.samples) if figure.stats else "") for figure in figures], weight=10),
-            Column("mean", [Cell(_optional_duration_text(figure.time_us)) for figure in figures]),
-            Column("median", [Cell(_optional_duration_text(median_us)) for median_us in medians_us]),
-            Column("slowest", [Cell(_optional_duration_text(rank.mean_us)) for rank in slowest]),
-            Column("its median", [Cell(_optional_duration_text(rank.median_us)) for rank in slowest], weight=15),
-            Column("slowest rank", [Cell(rank.name) for rank in slowest], is_number=False, weight=20),
+            Column("call", [plain(row.collective or "") for row in rows], is_number=False),
+            Column("ranks", [_ranks_text(row) for row in rows]),
+            Column("iters", [figure.stats.samples if figure.stats else None for figure in figures], weight=10),
+            Column("mean", [_optional_duration_text(figure.time_us) for figure in figures]),
+            Column("median", [_optional_duration_text(_median_us(figure)) for figure in figures]),
+            Column("slowest", [_optional_duration_text(rank.mean_us) for rank in slowest]),
+            Column("its median", [_optional_duration_text(rank.median_us) for rank in slowest], weight=15),
+            Column("slowest rank", [rank.name for rank in slowest], is_number=False, weight=20),
             Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25),
         ]
 

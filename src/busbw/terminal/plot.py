@@ -107,13 +107,13 @@ def _draw(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, flo
     for marker, key in zip(_MARKERS, shown_keys, strict=False):
         points = sorted(curves[key].items())
         axis_values = [to_axis(value) for _, value in points]
-        chart.add_curve([math.log2(size) for size, _ in points], axis_values, label=_label(key, keys), marker=marker)
+        sizes_log2 = [math.log2(size) for size, _ in points]
+        chart.add(sizes_log2, axis_values, label=_label(key, keys), marker=marker, are_joined=True)
     expected_points = [(size, value) for size, value in sorted(expected.items()) if sizes[0] <= size <= sizes[-1]]
     if expected_points:
         axis_values = [to_axis(value) for _, value in expected_points]
-        chart.add_marks(
-            [math.log2(size) for size, _ in expected_points], axis_values, label="expected", marker=_EXPECTED_MARKER
-        )
+        sizes_log2 = [math.log2(size) for size, _ in expected_points]
+        chart.add(sizes_log2, axis_values, label="expected", marker=_EXPECTED_MARKER, are_joined=False)
     if frame.is_logarithmic:
         measured_values = [value for curve in curves.values() for value in curve.values()]
         _set_logarithmic_y_axis(chart, measured_values + [value for _, value in expected_points])

@@ -49,13 +49,13 @@ def log_lines(
         draw: True to draw plots.
         numbers: Numbers of the tables to show, from 1. None for the first MAX_TABLES.
     """
-    hidden = _HiddenTables()
+    shown_numbers = numbers or range(1, MAX_TABLES + 1)
+    hidden_count = hidden_wrong_count = 0
     has_output = False
     for number, table in enumerate(log.tables, start=1):
-        if numbers is None and number > MAX_TABLES:
-            hidden.add(table)
-            continue
-        if numbers is not None and number not in numbers:
+        if number not in shown_numbers:
+            hidden_count += 1
+            hidden_wrong_count += any(figure.wrong_elements for row in table.rows for figure in row.figures.values())
             continue
         if has_output:
             yield Text()
@@ -63,9 +63,10 @@ def log_lines(
         prefix = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
         expectation = expected(table) if expected else ExpectationColumns()
         yield from _wrap_lines(_table_output(table, prefix, expectation, width, draw=draw), width)
+    hidden_lines = [] if numbers else _hidden_tables_lines(hidden_count, hidden_wrong_count)
     refusals = map_sequence(lambda refusal: f"line {refusal.line}: {refusal.reason}", log.refused)
     warnings = _sentences("warning", log.warnings, "yellow")
-    yield from _wrap_lines([*hidden.lines(), *warnings, *_sentences("left out", refusals, "yellow")], width)
+    yield from _wrap_lines([*hidden_lines, *warnings, *_sentences("left out", refusals, "yellow")], width)
 
 
 def _table_output(
@@ -91,36 +92,24 @@ def _table_output(
     yield from _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
 
 
-class _HiddenTables:
-    """Counts the tables after the first MAX_TABLES, because wrong data in these tables must not be overlooked."""
-
-    def __init__(self) -> None:
-        self._count = self._wrong_count = 0
-
-    def add(self, table: Table) -> None:
-        self._count += 1
-        self._wrong_count += any(figure.wrong_elements for row in table.rows for figure in row.figures.values())
-
-    def lines(self) -> list[str | Text]:
-        """Returns the lines on these tables. Empty without such tables."""
-        if not self._count:
-            return []
-        style = "bold red" if self._wrong_count else "yellow"
-        wrong_text = f", {self._wrong_count:,} of them with WRONG data" if self._wrong_count else ""
-        return ["", Text(f"and {count_text(self._count, 'more table')}{wrong_text}; --table N shows one", style)]
+def _hidden_tables_lines(count: int, wrong_count: int) -> list[str | Text]:
+    """Returns the lines on the hidden tables, because wrong data in these tables must not be overlooked."""
+    if not count:
+        return []
+    style = "bold red" if wrong_count else "yellow"
+    wrong_text = f", {wrong_count:,} of them with WRONG data" if wrong_count else ""
+    return ["", Text(f"and {count_text(count, 'more table')}{wrong_text}; --table N shows one", style)]
 
 
 def _wrap_lines(lines: Iterable[str | Text], width: int) -> Iterator[Text]:
+    """Wraps sentences, and indents their second and later lines by two. Tables and plots already fit the width."""
     for line in lines:
-        yield from _wrap(Text(line) if isinstance(line, str) else line, width)
-
-
-def _wrap(line: Text, width: int) -> list[Text]:
-    """Wraps a sentence, and indents its second and later lines by two. Tables and plots already fit the width."""
-    if line.cell_len <= width:
-        return [line]
-    wrapped = wrap(line.plain, width, subsequent_indent="  ", break_on_hyphens=False)
-    return [Text(text, style=line.style) for text in wrapped]
+        text = Text(line) if isinstance(line, str) else line
+        if text.cell_len <= width:
+            yield text
+            continue
+        for part in wrap(text.plain, width, subsequent_indent="  ", break_on_hyphens=False):
+            yield Text(part, style=text.style)
 
 
 def _correctness_line(table: Table) -> Text:

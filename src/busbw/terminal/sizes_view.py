@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from rich.text import Text
 
+from busbw.expect import ExpectedRange
 from busbw.logs import (
     COMPARISON_HEADINGS,
     PLACEMENT_WORDS,
@@ -38,26 +39,10 @@ _STACKED_PLOT_HEIGHT = plot.HEIGHT - 4
 """Lines of each plot if they are one above the other. The plots are lower, so that both fit a screen."""
 
 
-class RangeLike(Protocol):
-    """Typical value with the range of a healthy system."""
-
-    @property
-    def low(self) -> float:
-        """Lower end."""
-
-    @property
-    def typical(self) -> float:
-        """Typical value."""
-
-    @property
-    def high(self) -> float:
-        """Upper end."""
-
-
 class ExpectationColumns(NamedTuple):
     """Expectations for the rows of a table."""
 
-    busbw_gbps: Callable[[Row], RangeLike | None] = lambda _row: None
+    busbw_gbps: Callable[[Row], ExpectedRange | None] = lambda _row: None
     """Returns the expected busbw of a row. None if unknown."""
     assumption: Callable[[Row], str] = lambda _row: ""
     """Returns the assumption that a row's expectation needs but the log does not state. Empty without one.
@@ -65,7 +50,7 @@ class ExpectationColumns(NamedTuple):
     An expectation with an assumption does not color figures.
     """
 
-    def deciding_range(self, row: Row) -> RangeLike | None:
+    def deciding_range(self, row: Row) -> ExpectedRange | None:
         """Returns the range that decides if a row is good. None if it is unknown or rests on an assumption."""
         return None if self.assumption(row) else self.busbw_gbps(row)
 
@@ -90,13 +75,13 @@ class SizesView:
 
     def columns(self, rows: Sequence[Row]) -> list[Column]:
         """Returns the columns of these rows of the table."""
-        columns = [Column("size", [Cell(size_text(row.size_bytes)) for row in rows])]
+        columns = [Column("size", [size_text(row.size_bytes) for row in rows])]
         # `Column.weight` decides which columns are dropped first. These columns are dropped last, because they tell the
         # rows apart.
         for weight, name in enumerate(("group", "cycle", "root", "redop", "dtype", "variant", "collective"), start=30):
             if not is_shared(self._table, name):
                 values = [getattr(row, name) for row in rows]
-                cells = [Cell("" if value is None else plain(str(value))) for value in values]
+                cells = [None if value is None else plain(str(value)) for value in values]
                 columns.append(Column(name, cells, is_number=False, weight=weight))
         for placement in PLACEMENTS:
             if any(placement in row.figures for row in self._table.rows):
@@ -133,21 +118,21 @@ def _placement_columns(rows: Sequence[Row], placement: Placement, expected: Expe
         for row, figure in zip(rows, figures, strict=True)
     ]
     return [
-        Column("time us", [Cell(text) for text in times], group=group),
-        Column("device", [Cell(_number(figure.device_time_us)) for figure in figures], weight=12, group=group),
-        Column("launch", [Cell(_number(figure.launch_time_us)) for figure in figures], weight=6, group=group),
+        Column("time us", times, group=group),
+        Column("device", [_number(figure.device_time_us) for figure in figures], weight=12, group=group),
+        Column("launch", [_number(figure.launch_time_us) for figure in figures], weight=6, group=group),
         # Samples of another clock than the row's time are not comparable with that time, so they have own columns.
         *(
             Column(f"{label} {name}".lstrip(), _statistic_cells(figures, label, field), weight=weight, group=group)
             for name, field, weight in (("p99 us", "p99_us", 10), ("cv %", "cv_percent", 8))
             for label in SAMPLE_LABELS
         ),
-        Column("algbw", [Cell(_number(figure.algbw_gbps)) for figure in figures], weight=15, group=group),
+        Column("algbw", [_number(figure.algbw_gbps) for figure in figures], weight=15, group=group),
         Column("busbw", busbw, group=group),
         Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25, group=group),
-        Column("algorithm", [_algorithm_cell(figure) for figure in figures], is_number=False, weight=4, group=group),
+        Column("algorithm", [_algorithm_text(figure) for figure in figures], is_number=False, weight=4, group=group),
         *(
-            Column(heading, [Cell(_number(value)) for value in values], weight=weight, group=group)
+            Column(heading, list(map(_number, values)), weight=weight, group=group)
             for weight, (heading, values) in zip(_COMPARISON_WEIGHTS, comparison_columns(figures), strict=True)
         ),
     ]
@@ -163,16 +148,16 @@ def _statistic_cells(figures: Sequence[Figure], sample_label: str, field: str) -
     return [Cell(_number(value), "yellow" if value is not None and value > max_value else "") for value in values]
 
 
-def _busbw_style(figure: Figure, expected: RangeLike | None) -> str:
+def _busbw_style(figure: Figure, expected: ExpectedRange | None) -> str:
     """Returns red below the expected range and green otherwise. Empty if unknown."""
     if expected is None or figure.busbw_gbps is None:
         return ""
     return "red" if figure.busbw_gbps < expected.low else "green"
 
 
-def _algorithm_cell(figure: Figure) -> Cell:
+def _algorithm_text(figure: Figure) -> str:
     channels = f" x{figure.channels}" if figure.channels else ""
-    return Cell(plain(figure.algorithm_text + channels))
+    return plain(figure.algorithm_text + channels)
 
 
 def _wrong_cell(figure: Figure) -> Cell:

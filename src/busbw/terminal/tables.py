@@ -28,7 +28,8 @@ class Column(NamedTuple):
     """One column with all its cells."""
 
     name: str
-    cells: Sequence[Cell]
+    cells: Sequence[object]
+    """Cells, or values to show as text. None: an empty cell."""
     is_number: bool = True
     """True: the cells are aligned at the right and never wrapped. False: the cells are text that may be wrapped."""
     weight: int = 0
@@ -37,9 +38,16 @@ class Column(NamedTuple):
     """Title above adjacent columns with the same group."""
 
 
+def as_cell(value: object) -> Cell:
+    """Returns the cell of a value in `Column.cells`."""
+    if isinstance(value, Cell):
+        return value
+    return Cell("" if value is None else str(value))
+
+
 def fit_columns(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
     """Returns the columns to show with their widths. Columns without text are omitted."""
-    with_text = [column for column in columns if any(cell.text for cell in column.cells)]
+    with_text = [column for column in columns if any(as_cell(cell).text for cell in column.cells)]
     layout = _drop_columns([(column, _full_width(column)) for column in with_text], width)
     widths = [column_width for _, column_width in layout]
     while (excess := _total_width(widths) - width) > 0:
@@ -68,7 +76,7 @@ def table_lines(columns: Sequence[Column], width: int) -> list[Text]:
     if any(column.group for column, _ in layout):
         output.append(Text(_group_line(layout).rstrip(), style="dim"))
     output += _row_lines([Cell(column.name, "dim") for column, _ in layout], layout)
-    for cells in zip(*(column.cells for column, _ in layout), strict=True):
+    for cells in zip(*(map(as_cell, column.cells) for column, _ in layout), strict=True):
         output += _row_lines(cells, layout)
     return output
 
@@ -98,7 +106,7 @@ def _group_line(layout: Sequence[tuple[Column, int]]) -> str:
 
 
 def _full_width(column: Column) -> int:
-    return max(map(cell_len, [column.name, *(cell.text for cell in column.cells)]))
+    return max(map(cell_len, [column.name, *(as_cell(cell).text for cell in column.cells)]))
 
 
 def _total_width(widths: Sequence[int]) -> int:

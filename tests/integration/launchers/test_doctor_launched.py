@@ -1,6 +1,5 @@
 """`busbw doctor` in jobs of the real launchers, with the real engine. Captures stand for nodes that differ."""
 
-import gzip
 import json
 import re
 import shutil
@@ -113,65 +112,6 @@ def test_slurm_shows_the_other_nodes_if_one_fails(
     assert f"could not check: n2: {problem}" in " ".join(launched.stdout.split())
     assert "nodes differ in kernel: 5.15.0-1046 on n1, n4; 5.15.0-1042 on n3" in " ".join(launched.stdout.split())
     assert launched.code == 3
-
-
-def result_of_captures(folder: Path, here: Path, environment: dict[str, str]) -> Any:
-    with Launching(["--root", str(folder), "--json"], here, environment, command="doctor") as launching:
-        return json.loads(launching.finish().stdout)
-
-
-def test_local_capture(install: Install, here: Path, tmp_path: Path) -> None:
-    environment = install(REAL)
-    folder = tmp_path / "from nodes"
-    result = result_of(doctor(["local", "--json", "--capture", str(folder)], here, environment))
-    assert len(list(folder.iterdir())) == 1
-    assert result_of_captures(folder, here, environment) == result
-
-
-@pytest.mark.parametrize("submit_with", ["sbatch", "srun"])
-def test_slurm_captures_have_the_result_of_the_job(
-    submit_with: str, on_slurm: dict[str, str], install: Install, here: Path, captures: Path, tmp_path: Path
-) -> None:
-    environment = {**on_slurm, **install(REAL)}
-    words = ["slurm", "--nodes", "4", "--shared", "--submit-with", submit_with, "--root", str(captures / "{node}")]
-    folder = tmp_path / "from nodes"
-    launched = doctor([*words, "--json", "--capture", str(folder)], here, environment)
-    require_odd_kernel(launched)
-    assert sorted(path.name for path in folder.iterdir()) == [f"n{number}.tar.gz" for number in range(1, 5)]
-    assert result_of_captures(folder, here, environment) == json.loads(launched.stdout)
-
-
-def test_slurm_captures_without_a_node_that_fails(
-    on_slurm: dict[str, str], install: Install, here: Path, tmp_path: Path
-) -> None:
-    words = ["slurm", "--nodes", "4", "--shared", "--submit-with", "srun", "--env", "NCCL_API_KEY=canary-5"]
-    folder = tmp_path / "from nodes"
-    launched = doctor([*words, "--capture", str(folder)], here, {**on_slurm, **install(FAILS_ON_N2)})
-    assert "could not check: n2: the command failed with exit code 7" in launched.stdout
-    assert "{" not in launched.stdout
-    archives = sorted(folder.iterdir())
-    assert [path.name for path in archives] == ["n1.tar.gz", "n3.tar.gz", "n4.tar.gz"]
-    content = b"".join(gzip.decompress(path.read_bytes()) for path in archives)
-    assert b"SLURM_JOB_ID" in content
-    assert not re.search(rb"canary-5|\bn[1-4]\b", content)
-
-
-def test_slurm_ctrl_c_keeps_the_captures(
-    on_slurm: dict[str, str], install: Install, here: Path, captures: Path, tmp_path: Path
-) -> None:
-    # The merging process ends only by the interrupt. Otherwise it could end before, because findings are errors, too.
-    body = (
-        "code = main()\nif '--merge' in sys.argv and code != 130:\n    import signal, time\n"
-        "    signal.signal(signal.SIGINT, signal.SIG_DFL)\n    time.sleep(100)\nsys.exit(code)"
-    )
-    words = ["slurm", "--nodes", "4", "--shared", "--submit-with", "srun", "--root", str(captures / "{node}")]
-    folder = tmp_path / "from nodes"
-    words = with_program([*words, "--capture", str(folder)], here)
-    with Launching(words, here, {**on_slurm, **install(body)}, command="doctor") as launching:
-        launching.wait(lambda: folder.is_dir() and len(list(folder.glob("n*.tar.gz"))) == 4)
-        launching.interrupt()
-        assert launching.finish().code == 130
-    assert len(list(folder.iterdir())) == 4
 
 
 def test_a_node_without_busbw_is_named(here: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Configurations: what belongs into one picture, and which yardsticks stand beside."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -73,16 +72,6 @@ def test_a_log_as_reference_is_drawn_through_its_own_figures() -> None:
         root = svg_root(picture.svg)
         measured, reference = (one.get("d") for one in root.iter("path") if one.get("class") == "line")
         assert measured == reference
-
-
-def test_small_busbw_is_computed_from_the_time_only_if_both_agree() -> None:
-    agreeing = row(1024, figures={"out_of_place": figure(100.0, algbw_gbps=0.01, busbw_gbps=0.02)})  # 0.01536 by time
-    other = row(2048, 2, figures={"out_of_place": figure(100.0, algbw_gbps=0.5, busbw_gbps=0.75)})
-    found = made(table(rows=(agreeing, other)))[0]
-    said = json.loads(svg_root(found.pictures[0].svg).get("data-says") or "")
-    assert said[0].startswith("1 KiB: out of place 0.01536")
-    assert said[1].startswith("2 KiB: out of place 0.75")
-    assert "computed from the time" in found.pictures[0].note
 
 
 def test_omitted_rows_are_reported() -> None:

@@ -94,7 +94,7 @@ def test_the_page_shows_the_answer_and_marks_the_nic(tmp_path: Path, capsys: pyt
     nodes, nics = (
         picture.svg
         for table in build_search(read_search(path), "x").logs[0].tables
-        for picture in (table.topology, *table.configurations[0].pictures)
+        for picture in (table.picture, *table.configurations[0].pictures)
         if picture
     )
     slow = {text: shade for text, shade in cells_of(nics).items() if shade in ("heat3", "heat4")}
@@ -127,9 +127,9 @@ def test_every_measured_nic_and_no_other_has_a_cell(tmp_path: Path) -> None:
 def test_the_marks_are_those_of_the_part(fault: str, node_marks: int, nic_marks: int, tmp_path: Path) -> None:
     [table] = build_search(read_search(recorded(tmp_path, "--simulate", "16x2", "--fault", fault)), "x").logs[0].tables
     [nics] = table.configurations[0].pictures
-    assert table.topology
-    assert (len(marks_of(table.topology.svg)), len(marks_of(nics.svg))) == (node_marks, nic_marks)
-    slow = {shade for picture in (table.topology, nics) for shade in cells_of(picture.svg).values()}
+    assert table.picture
+    assert (len(marks_of(table.picture.svg)), len(marks_of(nics.svg))) == (node_marks, nic_marks)
+    slow = {shade for picture in (table.picture, nics) for shade in cells_of(picture.svg).values()}
     assert slow & {"heat3", "heat4"}
 
 
@@ -151,10 +151,10 @@ def test_a_single_node_has_a_map_of_its_gpus(tmp_path: Path) -> None:
     page = build_search(read_search(recorded(tmp_path, "--simulate", "1x4", "--fault", "nvlink:0/1-2:1.5")), "x")
     [table] = page.logs[0].tables
     assert table.configurations[0].pictures == ()
-    assert table.topology
-    slow = {text.split(":")[0] for text, shade in cells_of(table.topology.svg).items() if shade != "alike"}
+    assert table.picture
+    slow = {text.split(":")[0] for text, shade in cells_of(table.picture.svg).items() if shade != "alike"}
     assert slow == {"GPU 1, GPU 2", "GPU 2, GPU 1"}
-    assert len(marks_of(table.topology.svg)) == 2
+    assert len(marks_of(table.picture.svg)) == 2
 
 
 def test_a_killed_search_is_shown_as_incomplete(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ LEGEND_MARKS = 1
 def make_chart() -> Chart:
     """Returns a chart with two marks. plotext has one figure, so it ends the chart before."""
     chart = Chart("times", WIDTH, HEIGHT)
-    chart.add_marks([0, 10], [0, 10], label="a", marker="+")
+    chart.add([0, 10], [0, 10], label="a", marker="+", are_joined=False)
     return chart
 
 
@@ -32,7 +32,7 @@ def line_of_last_mark(lines: list[str]) -> int:
 def test_a_curve_joins_its_points_and_marks_stay_apart() -> None:
     assert count_characters(draw(make_chart()), "+") == 2 + LEGEND_MARKS
     chart = Chart("times", WIDTH, HEIGHT)
-    chart.add_curve([0, 10], [0, 10], label="a", marker="+")
+    chart.add([0, 10], [0, 10], label="a", marker="+", are_joined=True)
     assert count_characters(draw(chart), "+") > 10 + LEGEND_MARKS
 
 
@@ -64,7 +64,7 @@ def test_ticks_have_the_labels_of_the_caller() -> None:
 
 
 def test_a_new_chart_has_nothing_of_the_last_one() -> None:
-    make_chart().add_marks([0, 10], [5, 5], label="earlier", marker="x")
+    make_chart().add([0, 10], [5, 5], label="earlier", marker="x", are_joined=False)
     text = make_chart().text()
     assert "earlier" not in text
     assert max(map(len, text.splitlines())) <= WIDTH

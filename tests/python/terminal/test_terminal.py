@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from sample_logs import AWKWARD, STATS, WRONG, figure, log, row, table
 
+from busbw.expect import ExpectedRange
 from busbw.logs import Log, Rank, Row, Table
 from busbw.records import LateRankRecord, StatsRecord
 from busbw.terminal import Cell, Column, ExpectationColumns, activity, console, log_lines, table_lines
@@ -37,13 +38,8 @@ SWEEP = log(
 )
 
 
-class Span:
-    def __init__(self, low: float, typical: float, high: float) -> None:
-        self.low, self.typical, self.high = low, typical, high
-
-
 def expects(low: float) -> ExpectationColumns:
-    return ExpectationColumns(lambda _row: Span(low, 2 * low, 3 * low))
+    return ExpectationColumns(lambda _row: ExpectedRange(low=low, typical=2 * low, high=3 * low))
 
 
 def text_of(sample: Log, width: int = 80, *, expected: ExpectationColumns | None = None, draw: bool = True) -> str:

@@ -5,7 +5,6 @@ yardstick is the expectation for the system, or a reference.
 """
 
 import shlex
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -19,11 +18,10 @@ from rich.console import Console
 from rich.text import Text
 
 from busbw.cli.check.verdict_summary import GRADE_STYLES, VerdictSummary, in_order, title_of
-from busbw.cli.options.completion import complete_log, complete_reference
+from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
-from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
-from busbw.cli.options.reference_option import select_reference
-from busbw.cli.options.system_option import find_system, system_option
+from busbw.cli.options.reference_option import reference_option, select_reference
+from busbw.cli.options.system_option import find_system, nics_option, sharp_option, system_option
 from busbw.cli.outcome.speed import figure_texts
 from busbw.json_output import encode_item, print_object
 from busbw.judge import (
@@ -38,15 +36,13 @@ from busbw.judge import (
 from busbw.logs import Log
 from busbw.sequences import StoredSequence
 from busbw.store import read_named_logs
-from busbw.terminal import activity, terminal_width
+from busbw.system import Nics
+from busbw.terminal import activity, labeled_lines, terminal_width
 from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_range_text, size_text
 
 if TYPE_CHECKING:
     from busbw.doctor.result import ReportedFinding
-
-_MIN_SENTENCE_WIDTH = 40
-"""Minimum width of the sentences in columns, for a narrow terminal."""
 
 
 class _JudgedLogs:
@@ -98,13 +94,9 @@ class _JudgedLogs:
 
 @click.command()
 @click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, shell_complete=complete_log)
-@click.option(
-    "--reference",
-    "reference_name",
-    metavar="NAME|FILE|auto",
-    shell_complete=complete_reference,
-    help="Judge by a reference instead of the expectation: NAME from `busbw refs`, a log, a record, a .toml file, or "
-    "auto (nearest).",
+@reference_option(
+    "Judge by a reference instead of the expectation: NAME from `busbw refs`, a log, a record, a .toml file, or "
+    "auto (nearest)."
 )
 @system_option
 @nics_option
@@ -117,7 +109,7 @@ def check(
     names: Sequence[str],
     reference_name: str | None,
     system_name: str,
-    nics: str | None,
+    nics: Nics | None,
     sharp: bool,
     show_all: bool,
     as_json: bool,
@@ -128,7 +120,6 @@ def check(
     several logs are listed worst first: BROKEN, SLOW, UNSURE, GOOD. The exit code is that of the worst.
     """
     run_system = find_system(system_name)
-    replacement_nics = parse_nics(nics) if nics is not None else None
     selection = select_reference(reference_name)
     notes: list[str] = []
     skipped: list[str] = []
@@ -138,7 +129,7 @@ def check(
             configurations = judge_configurations(
                 log,
                 system=run_system,
-                nics=replacement_nics,
+                nics=nics,
                 sharp=sharp,
                 selection=selection,
                 needs_curve=judged.needs_curve,
@@ -242,11 +233,10 @@ def _print_verdict(console: Console, grade: Grade, text: str) -> None:
 def _print_sentences(console: Console, label: str, sentences: Iterable[str]) -> None:
     """Prints a label in front of the first sentence, with all sentences wrapped in a column beside it."""
     beginning = f"  {label:<10} "
-    width = max(_MIN_SENTENCE_WIDTH, terminal_width() - len(beginning))
     for sentence in sentences:
-        for line in textwrap.wrap(plain(sentence), width, break_long_words=False, break_on_hyphens=False):
-            console.print(f"{beginning}{line}", markup=False, soft_wrap=True)
-            beginning = " " * len(beginning)
+        for line in labeled_lines(beginning, plain(sentence), terminal_width()):
+            console.print(line)
+        beginning = " " * len(beginning)
 
 
 def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:

@@ -1,6 +1,5 @@
 """Summarizes any number of verdicts in a bounded number of lines, for `busbw check`."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +8,7 @@ from itertools import groupby
 from rich.text import Text
 
 from busbw.judge import GRADES, Grade, JudgedConfiguration, Verdict
-from busbw.terminal import terminal_width
+from busbw.terminal import labeled_lines, terminal_width
 from busbw.units import plain
 
 GRADE_STYLES: dict[Grade, str] = {
@@ -114,7 +113,7 @@ class VerdictSummary:
         groups = [group for grade in GRADES for group in self._groups[grade].values()][:MAX_LINES]
         for group in groups:
             title = title_of(group.first, has_several_logs=has_several_logs)
-            yield _make_line(group.first, f"{title}{_tables_text(group)}" if group.count > 1 else title)
+            yield from _verdict_lines(group.first, f"{title}{_tables_text(group)}" if group.count > 1 else title)
         shown: Counter[Grade] = Counter()
         for group in groups:
             shown[group.first.grade] += group.count
@@ -178,19 +177,15 @@ def _lines_with_one_reason(judged: Sequence[JudgedConfiguration], *, has_several
         other_titles = dict.fromkeys(configuration.verdict.title for configuration in judged)
         other_titles.pop(first.verdict.title)
         titles = "; ".join([title_of(first, has_several_logs=has_several_logs), *other_titles])
-        yield _make_line(first, f"{len(judged)} verdicts ({titles})")
+        yield from _verdict_lines(first, f"{len(judged)} verdicts ({titles})")
         return
     for configuration in judged:
-        yield _make_line(configuration, title_of(configuration, has_several_logs=has_several_logs))
+        yield from _verdict_lines(configuration, title_of(configuration, has_several_logs=has_several_logs))
 
 
-def _make_line(configuration: JudgedConfiguration, title: str) -> Text:
-    """Makes a line with the grade, the title and the first reason, wrapped to the terminal width."""
+def _verdict_lines(configuration: JudgedConfiguration, title: str) -> Iterator[Text]:
+    """Yields the grade, the title and the first reason, wrapped to the terminal width."""
     verdict = configuration.verdict
-    line = Text(f"{verdict.grade:<{GRADE_WIDTH}}", style=GRADE_STYLES[verdict.grade])
+    label = f"{verdict.grade:<{GRADE_WIDTH}}"
     text = plain(": ".join([title, *verdict.reasons[:1]]))
-    indent = " " * GRADE_WIDTH
-    wrapped = textwrap.fill(
-        text, terminal_width(), initial_indent=indent, subsequent_indent=indent, break_long_words=False
-    )
-    return line.append(wrapped.removeprefix(indent), style="default")
+    yield from labeled_lines(label, text, terminal_width(), label_style=GRADE_STYLES[verdict.grade])

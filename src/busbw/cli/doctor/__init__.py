@@ -5,12 +5,11 @@ from typing import Any
 
 import click
 
-from busbw.cli.doctor.check_list import check_list_lines, check_list_object
 from busbw.cli.doctor.exports import EXPORTS
 from busbw.cli.doctor.launched import DoctorGroup
 from busbw.cli.doctor.selection import condition_of, exit_code_of, select, selection_options
-from busbw.cli.doctor.several_nodes import gathered_records, print_captures, print_own_record
-from busbw.cli.doctor.text import result_lines
+from busbw.cli.doctor.several_nodes import gathered_records, print_own_record
+from busbw.cli.doctor.text import check_list_lines, check_list_object, result_lines
 from busbw.cli.options.export_options import export_options, output_file_option, write_exports
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.launcher_options import refuse_options_before
@@ -66,7 +65,6 @@ from busbw.terminal import activity, console
 @click.option("--node-record", is_flag=True, hidden=True)
 @click.option("--merge", is_flag=True, hidden=True)
 @click.option("--also-json", is_flag=True, hidden=True)
-@click.option("--with-capture", is_flag=True, hidden=True)
 @json_option
 @click.pass_context
 def doctor(
@@ -86,7 +84,6 @@ def doctor(
     node_record: bool,
     merge: bool,
     also_json: bool,
-    with_capture: bool,
 ) -> int:
     """Checks this machine for causes of slow or failing collectives. It changes nothing and needs no root.
 
@@ -100,7 +97,7 @@ def doctor(
         _print_list(checks, as_json=as_json)
         return ExitCode.GOOD
     if node_record:
-        print_own_record(roots, checks, with_capture=with_capture)
+        print_own_record(roots, checks)
         return ExitCode.GOOD
     if log_paths and roots:
         raise UsageError("--log and --root exclude each other", remedy="remove one of them")
@@ -115,10 +112,7 @@ def doctor(
             system = None if system_name is None else named_system(system_name)
             result = examine_log(read_nccl_log(log_paths, system=system), checks)
         elif merge:
-            records = gathered_records()
-            if with_capture:
-                print_captures(records)
-            result = merge_records(records, checks)
+            result = merge_records(gathered_records(), checks)
         elif len(paths) > 1:
             result = merge_records(records_of_captures(paths, checks), checks)
         else:

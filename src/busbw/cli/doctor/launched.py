@@ -10,10 +10,8 @@ from itertools import chain
 import click
 
 from busbw.cli.doctor.exports import EXPORTS
-from busbw.cli.doctor.several_nodes import require_new_captures, write_capture
 from busbw.cli.lazy import LazyGroup
 from busbw.cli.options.launcher_options import ALSO_JSON, Words, launched_command
-from busbw.cli.options.param_types import NonEmptyPath
 from busbw.doctor.result import Result
 from busbw.engine import EACH_NODE
 
@@ -50,14 +48,6 @@ class DoctorGroup(LazyGroup):
             result_type=Result,
             fixed_values=_FIXED_VALUES,
             make_engine_words=_engine_words,
-            folder_option=click.Option(
-                ["--capture"],
-                type=NonEmptyPath(file_okay=False),
-                metavar="FOLDER",
-                callback=require_new_captures,
-                help="Write a capture of each node to FOLDER, without names and addresses.",
-            ),
-            write_to_folder=write_capture,
         )
         command.help = f"Checks each node of a job of `busbw launch {name}`, and compares the nodes."
         command.epilog = "{node} in --root stands for the name of the node. Each node needs the busbw command."
@@ -66,9 +56,8 @@ class DoctorGroup(LazyGroup):
 
 def _engine_words(words: Words) -> tuple[str, ...]:
     """Returns the first arguments of the engine. `words` has the words of each option that the user set."""
-    capture = ["--with-capture"] if words["capture"] else []
-    node_command = ["busbw", "doctor", "--node-record", *capture, *_words_of_options(words, _NODE_OPTIONS)]
-    result_command = ["busbw", "doctor", "--merge", *capture, *_words_of_options(words, _RESULT_OPTIONS | {ALSO_JSON})]
+    node_command = ["busbw", "doctor", "--node-record", *_words_of_options(words, _NODE_OPTIONS)]
+    result_command = ["busbw", "doctor", "--merge", *_words_of_options(words, _RESULT_OPTIONS | {ALSO_JSON})]
     return EACH_NODE, shlex.join(node_command), shlex.join(result_command)
 
 

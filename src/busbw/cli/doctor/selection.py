@@ -7,7 +7,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from busbw.cli.options.param_types import Fraction
+from busbw.cli.options.param_types import parse_fraction
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost
 from busbw.doctor.model import Check
@@ -74,7 +74,7 @@ def condition_of(words: Sequence[str]) -> Condition | None:
     """Returns the condition of `--fail-on`. None if there are no words."""
     if not words:
         return None
-    costs = [Fraction().convert(word.removeprefix(_COST), None, None) for word in words if word.startswith(_COST)]
+    costs = [parse_fraction(word.removeprefix(_COST), "--fail-on") for word in words if word.startswith(_COST)]
     names_and_severities = frozenset(word for word in words if not word.startswith(_COST))
     return Condition(
         names=names_and_severities.difference(SEVERITIES),
@@ -84,14 +84,11 @@ def condition_of(words: Sequence[str]) -> Condition | None:
 
 
 def _parse_words(
-    context: click.Context, option: click.Parameter, texts: tuple[str, ...], *, takes_conditions: bool = False
+    _context: click.Context, option: click.Parameter, texts: tuple[str, ...], *, takes_conditions: bool = False
 ) -> tuple[str, ...]:
     """Returns the words of all values of an option: ("a,b", "c") gives ("a", "b", "c").
 
     A word is the name of a check. With `takes_conditions`, it may also be a severity or a cost.
-
-    Raises:
-        UsageError: A word is invalid.
     """
     words = tuple(filter(None, map(str.strip, ",".join(texts).split(","))))
     names = [check.name for check in all_checks()]
@@ -99,7 +96,7 @@ def _parse_words(
         names += SEVERITIES
     for word in words:
         if takes_conditions and word.startswith(_COST):
-            Fraction().convert(word.removeprefix(_COST), option, context)
+            parse_fraction(word.removeprefix(_COST), option.opts[-1])
         elif word not in names:
             remedy = f"{suggestion(word, names)}`busbw doctor --list` shows the checks"
             raise UsageError(f'{option.opts[0]}: no check is named "{word}"', remedy=remedy)

@@ -1,21 +1,26 @@
-"""Text of a result: counts, findings with their evidence and fix, and the checks without a finding."""
+"""Text of a result: counts, findings with evidence and fix, checks without a finding. And the list of checks.
 
+Lines are wrapped for a terminal, or if COLUMNS is set. Otherwise lines stay whole, so that searches find them.
+"""
+
+import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET
 from rich.text import Text
 
-from busbw.cli.doctor.wrapping import wrap_text
 from busbw.doctor.catalog import all_checks, checks_of
 from busbw.doctor.cost import Cost
-from busbw.doctor.model import Severity
+from busbw.doctor.model import Check, Severity
 from busbw.doctor.model.check import SEVERITIES
-from busbw.doctor.result import ALL_CHECKS, Missing, ReportedFinding, Result
-from busbw.units import count_text, names_text, number_text
+from busbw.doctor.result import ALL_CHECKS, FORMAT, Missing, ReportedFinding, Result
+from busbw.terminal import labeled_lines, terminal_width
+from busbw.units import count_text, names_text, number_text, plain
 
 _Entry = TypeVar("_Entry", ReportedFinding, Missing)
 _VARIABLE_PREFIX = "env-"
@@ -24,6 +29,8 @@ _Labeled: TypeAlias = tuple[ReportedFinding, str]
 """A finding, and a label that names its nodes."""
 
 _STYLES: dict[Severity, str] = {"broken": "bold red", "slow": "bold yellow", "risk": "bold cyan"}
+_CHECK_FIELDS = ("area", "reads", "rule", "source", "cost", "fix", "needs_root")
+"""Fields of a check in the JSON list of checks."""
 _MAX_NAMES = 4
 """Maximum number of nodes, or of checks that do not apply, that a line names."""
 _TITLE_WIDTH = max(map(len, SEVERITIES)) + 2
@@ -36,15 +43,15 @@ def result_lines(result: Result) -> Iterator[Text]:
     for _, group in groupby(_grouped_by_node(result.findings, result), key=_group_key):
         yield from _finding_lines(tuple(group))
         yield Text()
-    yield from wrap_text("passed: ", _names_text(result.passed))
-    yield from wrap_text("not applicable: ", _areas_text(result.not_applicable))
+    yield from _wrap_text("passed: ", _names_text(result.passed))
+    yield from _wrap_text("not applicable: ", _areas_text(result.not_applicable))
     yield from _undecided_lines(result)
     if not any(finding.severity in {"broken", "slow"} for finding in result.findings):
         yield Text()
         text = (
             "measure with `busbw run all_reduce`, or locate a slow part of several machines with `busbw find LAUNCHER`"
         )
-        yield from wrap_text("next: ", f"no certain cause of slow collectives was found; {text}")
+        yield from _wrap_text("next: ", f"no certain cause of slow collectives was found; {text}")
 
 
 def _undecided_lines(result: Result) -> Iterator[Text]:
@@ -52,7 +59,7 @@ def _undecided_lines(result: Result) -> Iterator[Text]:
     by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_nodes_and_reason)
     for (nodes, reason), missing in groupby(by_reason, key=_nodes_and_reason):
         names = ", ".join(entry.check for entry, _ in missing if entry.check != ALL_CHECKS)
-        yield from wrap_text("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
+        yield from _wrap_text("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
 
 
 def _nodes_and_reason(labeled: tuple[Missing, str]) -> tuple[str, str]:
@@ -126,15 +133,15 @@ def _finding_lines(labeled: Sequence[_Labeled]) -> Iterator[Text]:
     for finding, nodes in labeled:
         by_problem.setdefault(_without_part(finding.problem, finding), []).append((finding, nodes))
     for (finding, nodes), *others in by_problem.values():
-        yield from wrap_text(title, f"{nodes}{finding.problem}{name}", title_style=_STYLES[first.severity])
+        yield from _wrap_text(title, f"{nodes}{finding.problem}{name}", title_style=_STYLES[first.severity])
         title, name = " " * _TITLE_WIDTH, ""  # only the first problem has both
         if others:
-            yield from wrap_text(title, f"the same: {', '.join(map(_part_text, others))}")
+            yield from _wrap_text(title, f"the same: {', '.join(map(_part_text, others))}")
     for evidence in first.evidence:
-        yield from wrap_text("  evidence  ", f"{evidence.source}: {evidence.value}")
-    yield from wrap_text("  cost      ", _cost_text(first))
-    yield from wrap_text("  fix       ", first.fix)
-    yield from wrap_text("  source    ", first.source)
+        yield from _wrap_text("  evidence  ", f"{evidence.source}: {evidence.value}")
+    yield from _wrap_text("  cost      ", _cost_text(first))
+    yield from _wrap_text("  fix       ", first.fix)
+    yield from _wrap_text("  source    ", first.source)
 
 
 def _without_part(text: str, finding: ReportedFinding) -> str:
@@ -157,3 +164,31 @@ def _cost_text(finding: ReportedFinding) -> str:
     nodes = "one node" if cost.nodes == 1 else f"{cost.nodes} nodes"
     now, fixed = number_text(cost.busbw_now_gbps, 3), number_text(cost.busbw_fixed_gbps, 3)
     return f"an all_reduce on {nodes} would reach {now} of {fixed} GB/s (expected). {finding.cost_text}"
+
+
+def _wrap_text(title: str, text: str, *, title_style: str = "") -> Iterator[Text]:
+    """Yields the lines of a text after a title. Further lines are indented to the end of the title."""
+    is_wrapped = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
+    width = terminal_width() if is_wrapped else sys.maxsize
+    for line in map(plain, text.splitlines() or [""]):
+        yield from labeled_lines(title, line, width, label_style=title_style)
+        title = " " * len(title)
+
+
+def check_list_object(checks: Sequence[Check[Any]]) -> dict[str, object]:
+    """Returns the list of the checks as the object of `--json`."""
+    objects = [{"check": check.name} | {name: getattr(check, name) for name in _CHECK_FIELDS} for check in checks]
+    return {"format": FORMAT, "checks": objects}
+
+
+def check_list_lines(checks: Sequence[Check[Any]]) -> Iterator[Text]:
+    """Yields the texts of the checks, grouped by area."""
+    area = ""
+    for check in checks:
+        if check.area != area:
+            area = check.area
+            yield Text(area.upper(), style="bold")
+        yield Text(f"  {check.name}{'  (needs root)' if check.needs_root else ''}", style="bold")
+        for title in ("rule", "reads", "cost", "fix", "source"):
+            yield from _wrap_text(f"    {title:8}", getattr(check, title))
+    yield Text(count_text(len(checks), "check"))

@@ -9,12 +9,11 @@ from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.flow_search import search_flows
 from busbw.cli.find.launched import SearchGroup
 from busbw.cli.find.log_summary import search_logs
-from busbw.cli.find.topology_option import topology_option
 from busbw.cli.options.completion import complete_log
 from busbw.cli.options.export_options import export_options
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.launcher_options import refuse_options_before
-from busbw.cli.options.param_types import Seconds, Size
+from busbw.cli.options.param_types import SECONDS, SIZE, NonEmptyPath
 from busbw.cli.options.run_destination import destination_options
 from busbw.errors import ExitCode
 from busbw.launchers import LAUNCHERS
@@ -78,17 +77,22 @@ from busbw.simulator.faults import FORMS
 @click.option(
     "--answer-timeout",
     "answer_timeout_s",
-    type=Seconds(),
+    type=SECONDS,
     default=300,
     show_default=True,
     metavar="SECONDS",
     help="Limit for each answer of the program.",
 )
-@topology_option
+@click.option(
+    "--topology",
+    type=NonEmptyPath(dir_okay=False),
+    metavar="FILE",
+    help="Leaf switches: file of Slurm, ibnetdiscover or kubectl, or lines NODE LEAF.",
+)
 @click.option(
     "--size",
     "size_bytes",
-    type=Size(),
+    type=SIZE,
     metavar="SIZE",
     help="Bytes of each flow, such as 8M.  [default: 64M between nodes, 256M inside]",
 )

@@ -1,8 +1,9 @@
 """Runs a search that measures flows: with progress, a record, and the result of the rounds before an interrupt."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from time import monotonic
 
 import click
@@ -13,23 +14,28 @@ from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.search_destination import keep_flows
 from busbw.cli.find.sources import open_measurer
 from busbw.cli.find.summary import SearchSummary, print_plain, result_exit_code, summarize, summary_lines
-from busbw.cli.find.topology_option import add_leaf_switches
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.export_options import write_exports
 from busbw.cli.options.system_option import find_system
 from busbw.engine import LOST_HOSTS_VARIABLE
 from busbw.errors import BusbwError, interrupt_exit_code
+from busbw.find.cluster import Cluster
+from busbw.find.measurer import Measurer
 from busbw.find.search import Search
 from busbw.json_output import json_object
 from busbw.launchers.machine_types.named_system import named_system
+from busbw.network_topology.leaves import Attachment, with_leaves
 from busbw.network_topology.topology_file import read_attachments
 from busbw.system import System
 from busbw.terminal import live_line
 from busbw.terminal.progress import duration_text
+from busbw.units import names_text, plain
 
 _SHOW_PROGRESS_AFTER_S = 2.0
 _PLAIN_INTERVAL_S = 10.0
 """Time between lines of progress if stderr is no terminal, as in a job."""
+_MAX_NAMES = 3
+"""Maximum number of nodes without a leaf switch that a message names."""
 _SIMULATED_SYSTEM = "h100-sxm"
 """System with the links of the simulated cluster: NICs of 400 Gb/s and NVLink 4."""
 
@@ -47,7 +53,7 @@ def search_flows(options: FindOptions) -> int:
     with checked_interrupts() as check_interrupt, ExitStack() as record_context:
         with open_measurer(options, check_interrupt) as measurer:
             if options.topology is not None:
-                add_leaf_switches(measurer, attachments, options.topology)
+                _add_leaf_switches(measurer, attachments, options.topology)
             search = Search(
                 measurer=measurer,
                 seed=options.seed,
@@ -79,6 +85,15 @@ def search_flows(options: FindOptions) -> int:
     if search_error:
         click.echo(f"busbw find: {search_error}", err=True)
     return exit_code
+
+
+def _add_leaf_switches(measurer: Measurer, attachments: Sequence[Attachment], path: Path) -> None:
+    """Adds the leaf switches of a file to the cluster. Names on stderr the nodes with a NIC that has none."""
+    nodes = with_leaves(measurer.cluster.nodes, attachments, str(path))
+    measurer.cluster = Cluster(nodes)
+    unknown = [node.name for node in nodes if any(nic.leaf is None for nic in node.nics)]
+    if unknown:
+        click.echo(plain(f"{path} lacks leaf switches of {names_text(unknown, _MAX_NAMES)}"), err=True)
 
 
 def _exit_code(

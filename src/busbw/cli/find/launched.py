@@ -47,8 +47,7 @@ class SearchGroup(LazyGroup):
             for word in words:
                 if word.partition("=")[0] in sources:
                     raise UsageError(f"{word} is no option of find {name}", remedy="remove it, or the launcher")
-            long_options = [name for option in command.params for name in option.opts if name.startswith("--")]
-            reject_near_miss_options(words, long_options)
+            reject_near_miss_options(words, command)
             return words
 
         command.params.append(

@@ -22,16 +22,5 @@ def attach(folder: Path, records_path: Path | None, store: Path | None, plot_whe
     plan = launcher.load_submitted(folder)
     if records_path is not None and plan.steps > 1:
         raise UsageError(f"--records: takes one run, job {plan.job} has {plan.steps}", remedy="use --store")
-    options = LaunchOptions(
-        first_word=plan.collective,
-        flags=(),
-        environment=(),
-        machine_type=None,
-        program_path=None,
-        join_timeout_s=None,
-        dry_run=False,
-        records_path=records_path,
-        store=store,
-        plot_when=plot_when,
-    )
+    options = LaunchOptions(plan.collective, records_path=records_path, store=store, plot_when=plot_when)
     return execute_steps(options, plan)

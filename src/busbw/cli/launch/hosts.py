@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from busbw.cli.launch.options import require_valid_size
+from busbw.cli.launch.options import LaunchOptions
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import UsageError
 from busbw.files import read_user_file
@@ -57,34 +57,33 @@ def host_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-def read_hosts(hosts: str | None, hostfile: Path | None, *, processes: int) -> tuple[HostSlots, ...]:
+def read_hosts(
+    options: LaunchOptions, hosts: str | None, hostfile: Path | None, *, processes: int
+) -> tuple[HostSlots, ...]:
     """Returns the hosts of `--hosts` or `--hostfile`; empty if neither is given.
 
     Args:
+        options: Options of the launcher.
         hosts: Value of `--hosts`.
         hostfile: Value of `--hostfile`.
         processes: Number of processes on a host without a count.
 
     Raises:
-        UsageError: Both are given, the file cannot be read, or an entry is not a host.
+        UsageError: Both are given, the file cannot be read, an entry is not a host, or the job is too large.
     """
     if hosts is not None and hostfile is not None:
         raise UsageError("--hosts and --hostfile exclude each other", remedy="give only one")
+    slots: tuple[HostSlots, ...] = ()
     if hosts is not None:
-        return _require_valid_count(parse_hosts(hosts, processes=processes))
-    if hostfile is None:
-        return ()
-    try:
-        text = read_user_file(hostfile).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(
-            f"cannot read --hostfile {hostfile}: {reason}", remedy="give a file with one host per line"
-        ) from error
-    return _require_valid_count(parse_hostfile(text, str(hostfile), processes=processes))
-
-
-def _require_valid_count(hosts: tuple[HostSlots, ...]) -> tuple[HostSlots, ...]:
-    """Returns the hosts. Refuses too many processes on them."""
-    require_valid_size(process_count(hosts), ranks_per_process=1)
-    return hosts
+        slots = parse_hosts(hosts, processes=processes)
+    elif hostfile is not None:
+        try:
+            text = read_user_file(hostfile).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise UsageError(
+                f"cannot read --hostfile {hostfile}: {reason}", remedy="give a file with one host per line"
+            ) from error
+        slots = parse_hostfile(text, str(hostfile), processes=processes)
+    options.require_valid_size(process_count(slots))
+    return slots

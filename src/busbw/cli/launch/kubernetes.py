@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -77,9 +77,18 @@ _GPU = "nvidia.com/gpu"
 )
 @click.option("--host-network", is_flag=True, help="Use the network of the nodes in the pods.")
 @click.option("--share-nodes", is_flag=True, help="Allow several pods on one node.")
-@click.option("--image-pull-secret", default="", metavar="NAME", help="Secret with the credentials of the registry.")
 @click.option(
-    "--image-pull-policy", type=click.Choice(["Always", "IfNotPresent", "Never"]), help="When nodes pull the image."
+    "--image-pull-secret",
+    "pull_secret",
+    default="",
+    metavar="NAME",
+    help="Secret with the credentials of the registry.",
+)
+@click.option(
+    "--image-pull-policy",
+    "pull_policy",
+    type=click.Choice(["Always", "IfNotPresent", "Never"]),
+    help="When nodes pull the image.",
 )
 @click.option(
     "--service-account", default="", metavar="NAME", help="Service account of the pods; its token is not mounted."
@@ -103,7 +112,7 @@ _GPU = "nvidia.com/gpu"
 )
 @click.option(
     "--pending-timeout",
-    "pending_timeout_s",
+    "pending_limit_s",
     type=click.IntRange(min=0),
     default=KubernetesTarget.pending_limit_s,
     show_default=True,
@@ -125,63 +134,29 @@ _GPU = "nvidia.com/gpu"
 def kubernetes(
     options: LaunchOptions,
     nodes: int,
-    image: str,
-    kind: Kind,
-    context: str,
-    namespace: str,
     gpus: int | None,
     processes_per_node: int | None,
     resources: tuple[str, ...],
-    shm: str,
     selectors: tuple[str, ...],
     tolerations: tuple[str, ...],
-    capabilities: tuple[str, ...],
-    run_as_user: int | None,
-    host_network: bool,
-    share_nodes: bool,
-    image_pull_secret: str,
-    image_pull_policy: str | None,
-    service_account: str,
-    priority_class: str,
-    queue: str,
-    port: int,
-    ssh_folder: str,
-    pending_timeout_s: int,
-    active_limit_s: int,
-    keep: bool,
+    pull_policy: str | None,
+    **target_values: Any,
 ) -> int:
     """Starts COLLECTIVE in a Kubernetes cluster through kubectl, as one pod per node."""
-    resource_amounts = _resource_amounts(resources, gpus)
-    if shm:
-        parse_quantity(shm)  # raises an error if invalid
+    if target_values["shm"]:
+        parse_quantity(target_values["shm"])  # raises an error if invalid
+    # The other options have the names of fields of the target.
     target = KubernetesTarget(
-        image=image,
-        kind=kind,
-        context=context,
-        namespace=namespace,
-        resources=resource_amounts,
+        resources=_resource_amounts(resources, gpus),
         node_selector=tuple(parse_pair(text, "--node-selector topology.kubernetes.io/zone=a") for text in selectors),
-        tolerations=tuple(parse_toleration(text) for text in tolerations),
-        shm=shm,
-        capabilities=capabilities,
-        pull_policy=image_pull_policy or "",
-        pull_secret=image_pull_secret,
-        service_account=service_account,
-        priority_class=priority_class,
-        queue=queue,
-        run_as_user=run_as_user,
-        host_network=host_network,
-        share_nodes=share_nodes,
-        port=port,
-        pending_limit_s=pending_timeout_s,
-        active_limit_s=active_limit_s,
-        keep=keep,
-        ssh_folder=ssh_folder,
+        tolerations=tuple(map(parse_toleration, tolerations)),
+        pull_policy=pull_policy or "",
+        **target_values,
     )
     if options.machine_type:
         target = with_machine_type(target, options.machine_type)
     device_count = int(parse_quantity(dict(target.resources).get(_GPU, "0")))
-    if kind == "mpijob":
+    if target.kind == "mpijob":
         default_processes = max(device_count // options.ranks_per_process, 1)
     else:
         # One process per pod. By default, its threads are one rank per GPU.

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import click
-from rich.table import Table
 
 from busbw import system
 from busbw.cli.options.completion import complete_names
@@ -20,7 +19,7 @@ from busbw.launchers.machine_types.machine_type import (
     built_in_types,
     load,
 )
-from busbw.terminal import StreamConsole, console, terminal_width
+from busbw.terminal import Column, console, table_lines, terminal_width
 
 _MIN_DESCRIPTION_WIDTH = 110
 """Minimum width of the terminal, in columns, for the column with the descriptions."""
@@ -66,25 +65,19 @@ def _require_expectation(machine_type: MachineType) -> None:
 
 
 def _print_list(types: list[MachineType]) -> None:
-    out = StreamConsole(highlight=False, width=terminal_width())
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("name", no_wrap=True)
-    table.add_column("GPUs", justify="right", no_wrap=True)
-    table.add_column("NICs", no_wrap=True)
-    table.add_column("expectation", no_wrap=True)
-    has_descriptions = out.width >= _MIN_DESCRIPTION_WIDTH
-    if has_descriptions:
-        table.add_column("description", overflow="fold")
-    for machine_type in types:
-        gpus = str(machine_type.gpus_per_node.value) if machine_type.gpus_per_node else "-"
-        description = (machine_type.title,) if has_descriptions else ()
-        nics = machine_type.nics_text or "-"
-        table.add_row(machine_type.name, gpus, nics, machine_type.system or "-", *description)
-    out.print(table)
-    out.print(
-        f"{len(types)} machine types; `busbw launch machine-types NAME` shows one with its sources.",
-        soft_wrap=True,
-    )
+    width = terminal_width()
+    columns = [
+        Column("name", [each.name for each in types], is_number=False),
+        Column("GPUs", [each.gpus_per_node.value if each.gpus_per_node else "-" for each in types]),
+        Column("NICs", [each.nics_text or "-" for each in types], is_number=False),
+        Column("expectation", [each.system or "-" for each in types], is_number=False),
+    ]
+    if width >= _MIN_DESCRIPTION_WIDTH:
+        columns.append(Column("description", [each.title for each in types], is_number=False))
+    out = console()
+    for line in table_lines(columns, width):
+        out.print(line)
+    out.print(f"{len(types)} machine types; `busbw launch machine-types NAME` shows one with its sources.")
 
 
 def _details(machine_type: MachineType, width: int) -> Iterator[str]:

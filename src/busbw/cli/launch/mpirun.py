@@ -80,7 +80,7 @@ def mpirun(
     at least 2 and at most 4.
     """
     mpirun_words = split_command("--mpirun", mpirun_text)
-    host_slots = read_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
+    host_slots = read_hosts(options, hosts, hostfile, processes=options.processes_per_node(processes_per_node))
     host_slots = host_slots or (HostSlots("localhost", processes_per_node or engine.default_ranks()),)
     if invalid := next((host.name for host in host_slots if "@" in host.name or ":" in host.name), ""):
         raise UsageError(
@@ -122,10 +122,6 @@ def _select_family(
     """Returns the value of `--mpi-family` or the family of this mpirun, and notes for the user.
 
     A dry run assumes Open MPI if mpirun does not run.
-
-    Raises:
-        BusbwError: mpirun does not run.
-        UsageError: mpirun prints a version of neither Open MPI nor MPICH.
     """
     if option_value != "auto":
         return option_value, ()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -18,11 +18,12 @@ from click.core import ParameterSource
 from busbw import engine
 from busbw.cli.options.completion import complete_names
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.engine_flags import parse_count, parse_program, sweep_flags, used_flags
+from busbw.cli.options.engine_flags import long_options, parse_collective, parse_count, sweep_flags, used_flags
 from busbw.cli.options.engine_words import words_argument
-from busbw.cli.options.param_types import Seconds
+from busbw.cli.options.param_types import SECONDS
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome.summary import plot_option
+from busbw.collectives import PROGRAMS
 from busbw.engine import COMMAND_BY_TABLELESS_ARGUMENT, EACH_NODE, REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
@@ -51,22 +52,22 @@ class LaunchOptions:
 
     first_word: str
     """First word of the engine's work: the collective, or `flows` or `each-node` (the first of `engine_words`)."""
-    flags: tuple[str, ...]
-    """Flags for the engine, as typed."""
-    environment: tuple[tuple[str, str], ...]
-    """Variables of `--env`."""
-    machine_type: "MachineType | None"
-    program_path: str | None
-    """Path of the program on the nodes. None: search it there."""
-    join_timeout_s: float | None
-    """Time limit for all processes to join. None: the engine's default, or the launcher's."""
-    dry_run: bool
     records_path: Path | None
     """Value of `--records`. None: a run in the store."""
     store: Path | None
     """Value of `--store`. None: the default store."""
     plot_when: str
     """Value of `--plot`: auto, always or never."""
+    flags: tuple[str, ...] = ()
+    """Flags for the engine, as typed."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of `--env`."""
+    machine_type: "MachineType | None" = None
+    program_path: str | None = None
+    """Path of the program on the nodes. None: search it there."""
+    join_timeout_s: float | None = None
+    """Time limit for all processes to join. None: the engine's default, or the launcher's."""
+    dry_run: bool = False
     engine_words: tuple[str, ...] = ()
     """Words before `flags` on the engine's command line, set by `busbw find` and `busbw doctor`.
 
@@ -148,6 +149,16 @@ class LaunchOptions:
         except BusbwError:
             return (self.program_name,)
 
+    def require_valid_size(self, processes: int) -> None:
+        """Refuses a number of processes or ranks above the limit of a job.
+
+        Raises:
+            UsageError: The number is above the limit.
+        """
+        for unit, count in (("processes", processes), ("ranks", processes * self.ranks_per_process)):
+            if count > _MAX_COUNT:
+                raise UsageError(f"{count} {unit} exceed the limit of {_MAX_COUNT} for one job", remedy="use fewer")
+
     def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1, requested_gpus: int | None) -> Job:
         """Returns the job with a new name and token. `--env` overrides the machine type's variables.
 
@@ -162,7 +173,7 @@ class LaunchOptions:
         Raises:
             UsageError: The job has more than 65,536 processes or ranks.
         """
-        require_valid_size(nodes * processes_per_node, self.ranks_per_process)
+        self.require_valid_size(nodes * processes_per_node)
         variables: dict[str, str] = {}
         if requested_gpus is not None:
             variables[REQUESTED_GPUS_VARIABLE] = str(requested_gpus)
@@ -197,14 +208,13 @@ _OPTIONS = (
     click.option("--dry-run", is_flag=True, help="Print the commands and files; start nothing."),
     click.option(
         "--env",
-        "assignments",
+        "environment",
         multiple=True,
         metavar="NAME=VALUE",
         help="Variable for every process, such as NCCL_DEBUG=INFO; repeatable.",
     ),
     click.option(
         "--machine-type",
-        "machine_type_name",
         metavar="NAME|FILE",
         shell_complete=complete_names(_machine_type_names, or_files=True),
         help="Set what nodes of this type need; see `busbw launch machine-types`.",
@@ -218,7 +228,7 @@ _OPTIONS = (
     click.option(
         "--join-timeout",
         "join_timeout_s",
-        type=Seconds(),
+        type=SECONDS,
         metavar="SECONDS",
         help="Limit for all processes to join.  [default: 60; in Kubernetes and in Slurm containers 600]",
     ),
@@ -235,35 +245,26 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
     def with_options(
         *,
         words: tuple[str, ...],
-        assignments: tuple[str, ...],
-        machine_type_name: str | None,
+        environment: tuple[str, ...],
+        machine_type: str | None,
         program_path: str | None,
-        join_timeout_s: float | None,
-        dry_run: bool,
-        records_path: Path | None,
-        store: Path | None,
-        plot_when: str,
         engine_words: tuple[str, ...] = (),
-        handle_result: Callable[[bytes], bool] = _is_nonempty,
-        **launcher_values: object,
+        **values: Any,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
-        first_word = engine_words[0] if engine_words else parse_program(words)
+        first_word = engine_words[0] if engine_words else parse_collective(words, PROGRAMS)
+        # The other options have the names of fields.
+        shared_values = {name: values.pop(name) for name in LaunchOptions.__dataclass_fields__ if name in values}
         options = LaunchOptions(
             first_word=first_word,
             flags=words if engine_words else _check_engine_flags(words[1:]),
-            environment=tuple(map(_parse_assignment, assignments)),
-            machine_type=_load_machine_type(machine_type_name),
+            environment=tuple(map(_parse_assignment, environment)),
+            machine_type=_load_machine_type(machine_type),
             program_path=_full_program_path(program_path, _program_name(first_word)),
-            join_timeout_s=join_timeout_s,
-            dry_run=dry_run,
-            records_path=records_path,
-            store=store,
-            plot_when=plot_when,
             engine_words=engine_words,
-            handle_result=handle_result,
+            **shared_values,
         )
-        return command(options=options, **launcher_values)
+        return command(options=options, **values)
 
     wrapped: Callable[..., int] = with_options
     for option in reversed(_OPTIONS):
@@ -279,9 +280,6 @@ def _refuse_empty_values(context: click.Context) -> None:
     """Refuses empty values of options, which come from unset shell variables.
 
     Otherwise each option would interpret an empty value differently.
-
-    Raises:
-        UsageError: An option has an empty value.
     """
     for parameter in context.command.params:
         if not isinstance(parameter, click.Option):
@@ -295,16 +293,10 @@ def _refuse_empty_values(context: click.Context) -> None:
 
 
 def _check_engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the words unchanged.
-
-    Raises:
-        UsageError: A word is an option of the launcher. The engine would refuse it or interpret it differently.
-    """
+    """Returns the words. Refuses options of the launcher, which the engine would refuse or interpret differently."""
     context = click.get_current_context()
-    launcher_options = {
-        name for parameter in context.command.params for name in parameter.opts if name.startswith("--")
-    }
-    launcher_options.add("--processes")  # a flag of the engine for jobs without a launcher
+    # --processes is a flag of the engine for jobs without a launcher.
+    launcher_options = long_options(context.command) | {"--processes"}
     for word in words:
         if word.partition("=")[0] in launcher_options:
             raise UsageError(
@@ -312,17 +304,6 @@ def _check_engine_flags(words: tuple[str, ...]) -> tuple[str, ...]:
                 remedy=f"put it before the collective: {context.command_path} OPTIONS -- COLLECTIVE",
             )
     return words
-
-
-def require_valid_size(processes: int, ranks_per_process: int) -> None:
-    """Refuses a number of processes or ranks above the limit of a job.
-
-    Raises:
-        UsageError: The number is above the limit.
-    """
-    for unit, count in (("processes", processes), ("ranks", processes * ranks_per_process)):
-        if count > _MAX_COUNT:
-            raise UsageError(f"{count} {unit} exceed the limit of {_MAX_COUNT} for one job", remedy="use fewer")
 
 
 def _load_machine_type(name: str | None) -> "MachineType | None":

@@ -178,7 +178,7 @@ def slurm(
 
     default_processes = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
     node_count = nodes or current_allocation.nodes or 1
-    hosts = read_hosts(None, hostfile, processes=default_processes)
+    hosts = read_hosts(options, None, hostfile, processes=default_processes)
     nodes_by_switch: list[str] = []
     remarks: tuple[str, ...] = ()
     if topology_order:

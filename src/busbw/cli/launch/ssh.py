@@ -9,7 +9,7 @@ import click
 from busbw import engine
 from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.hosts import PORTS, host_options, port_option, read_hosts, root_address_option
-from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options, require_valid_size
+from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.options.command_words import split_command
 from busbw.cli.options.engine_words import EngineCommand
 from busbw.errors import BusbwError, UsageError
@@ -69,10 +69,9 @@ def ssh(
     port: int | None,
 ) -> int:
     """Starts COLLECTIVE on hosts over ssh without a password. The hosts need only the programs, or --copy-to."""
-    host_slots = read_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
+    host_slots = read_hosts(options, hosts, hostfile, processes=options.processes_per_node(processes_per_node))
     if not host_slots:
         raise UsageError("no host is given", remedy="set --hosts a,b or --hostfile FILE")
-    require_valid_size(process_count(host_slots), options.ranks_per_process)
     ssh_words = split_command("--ssh", ssh_text)
     programs = tuple(dict.fromkeys(options.remote_programs()))
     copy = _engine_copy(options, copy_to) if copy_to else None

@@ -6,8 +6,10 @@ This module only finds flags, and reads the few values on which a default depend
 from collections.abc import Sequence
 from itertools import zip_longest
 
+import click
+
 from busbw import engine
-from busbw.collectives import COLLECTIVES, COMM_OPS, PROGRAMS
+from busbw.collectives import COLLECTIVES, COMM_OPS
 from busbw.errors import UsageError
 from busbw.near_misses import near_misses, suggestion
 
@@ -28,25 +30,12 @@ _SHORT_NAMES = {
 """Short names of the long flags that this module or a command looks for."""
 
 
-def parse_collective(words: Sequence[str]) -> str:
-    """Returns the collective, which must be the first word.
+def parse_collective(words: Sequence[str], allowed: Sequence[str] = COLLECTIVES) -> str:
+    """Returns the collective, which must be the first word. `allowed`: PROGRAMS to accept comm_ops too.
 
     Raises:
-        UsageError: The first word is missing or is not a collective.
+        UsageError: The first word is missing or is not allowed.
     """
-    return _parse_name(words, COLLECTIVES)
-
-
-def parse_program(words: Sequence[str]) -> str:
-    """Returns the collective, or comm_ops, which must be the first word.
-
-    Raises:
-        UsageError: The first word is missing, or is neither a collective nor comm_ops.
-    """
-    return _parse_name(words, PROGRAMS)
-
-
-def _parse_name(words: Sequence[str], allowed: Sequence[str]) -> str:
     if not words:
         raise UsageError("no collective is given", remedy=f"give one of {', '.join(allowed)}")
     if words[0].startswith("-"):
@@ -54,23 +43,20 @@ def _parse_name(words: Sequence[str], allowed: Sequence[str]) -> str:
             f'"{words[0]}" is in the place of the collective',
             remedy="put the collective first, then the engine's flags",
         )
-    return _find_name(words[0], "", allowed)
+    return find_collective(words[0], allowed=allowed)
 
 
-def find_collective(name: str, prefix: str = "") -> str:
+def find_collective(name: str, prefix: str = "", allowed: Sequence[str] = COLLECTIVES) -> str:
     """Returns the collective with this name, with or without `_perf`.
 
     Args:
         name: The name as typed.
         prefix: Prefix of the error message, such as "--collective: ".
+        allowed: Names of collectives.
 
     Raises:
         UsageError: There is no such collective.
     """
-    return _find_name(name, prefix, COLLECTIVES)
-
-
-def _find_name(name: str, prefix: str, allowed: Sequence[str]) -> str:
     collective = engine.collective_name(name)
     if collective in allowed:
         return collective
@@ -78,17 +64,24 @@ def _find_name(name: str, prefix: str, allowed: Sequence[str]) -> str:
     raise UsageError(f'{prefix}there is no collective "{name}"', remedy=remedy)
 
 
-def reject_near_miss_options(words: Sequence[str], options: Sequence[str]) -> None:
+def long_options(command: click.Command) -> set[str]:
+    """Returns the long options of a command."""
+    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+
+
+def reject_near_miss_options(words: Sequence[str], command: click.Command) -> None:
     """Refuses a misspelled option of the command, which would otherwise go to the engine as an unknown flag.
+
+    No long option of the command may be as similar to a flag of the engine as `_OPTION_SIMILARITY`.
 
     Args:
         words: Words that may be flags of the engine.
-        options: Long options of the command. If the similarity of an option to a flag of the engine reached
-            `_OPTION_SIMILARITY`, this function would refuse the flag. The caller must not pass such an option.
+        command: Command with the options.
 
     Raises:
         UsageError: A word is similar to an option.
     """
+    options = sorted(long_options(command))
     for word in words:
         name = word.partition("=")[0]
         if len(name) < _MIN_OPTION_LENGTH or not name.startswith("--") or name in options:

@@ -27,8 +27,6 @@ def launched_command(
     result_type: type[Result],
     fixed_values: Mapping[str, object],
     make_engine_words: Callable[[Words], tuple[str, ...]],
-    folder_option: click.Option | None = None,
-    write_to_folder: Callable[[Path, bytes], bool] = lambda _folder, _line: False,
 ) -> click.Command:
     """Returns a command that starts a job of a launcher, with the engine words of a check or a search.
 
@@ -45,9 +43,6 @@ def launched_command(
             launcher may lack some of these options. The value of `store` is replaced by a temporary folder.
         make_engine_words: Returns the words of the engine. The entry `ALSO_JSON` is not empty if the launcher writes
             the result to files.
-        folder_option: Further option of the command, for a folder on this machine. The engine words depend on it.
-        write_to_folder: Writes a line of process 0 to the folder of `folder_option`. Returns False, and writes
-            nothing, if the line is the result.
     """
     launch = launch_command.callback
     assert launch is not None
@@ -59,22 +54,17 @@ def launched_command(
     settable_options = [option for option in launcher_options if _name(option) not in fixed_values]
     fixed = {name: fixed_values[name] for name in map(_name, launcher_options) if name in fixed_values}
     passed_options = [parameter for parameter in own_parameters if parameter.name in passed_on]
-    if folder_option:
-        passed_options.append(folder_option)
     export_options = [parameter for parameter in own_parameters if parameter.opts[0] in exports]
 
     def start(**values: Any) -> int:
-        folder = values[_name(folder_option)] if folder_option else None
         words = {_name(option): _option_words(option, values.pop(_name(option))) for option in passed_options}
         export_paths = {option.opts[0]: values.pop(_name(option)) for option in export_options}
         words[ALSO_JSON] = ["--also-json"] if any(export_paths.values()) else []
-        if values.get("detach") and (folder or words[ALSO_JSON]):
+        if values.get("detach") and words[ALSO_JSON]:
             raise UsageError("--detach ends before there are files to write", remedy="remove it, or their options")
 
         def handle_result(line: bytes) -> bool:
-            """Writes the requested files. Returns True if the line is the JSON result, and is to be printed too."""
-            if folder is not None and write_to_folder(folder, line):
-                return False
+            """Writes the requested files. Returns True if the JSON result is to be printed too."""
             write_exports(exports, msgspec.json.decode(line, type=result_type), export_paths)
             return bool(words["as_json"])
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,7 @@ class NonEmptyPath(click.Path):
         super().__init__(path_type=Path, **attributes)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the path.
-
-        Raises:
-            UsageError: The word is empty.
-        """
+        """Returns the path."""
         if value == "":
             raise UsageError(f"{_option_name(param) or 'a path'} is empty", remedy="give a path, or remove the option")
         return super().convert(value, param, ctx)
@@ -39,64 +36,43 @@ class PlacementChoice(click.Choice):  # type: ignore[type-arg]  # generic in som
         return super().convert({"in": "in_place", "out": "out_of_place"}.get(value, value), param, ctx)
 
 
-class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
-    """A duration in seconds: a finite number above 0."""
+class ParsedType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """A value that a function parses. The function gets the text, and the name of the option for its error message."""
 
-    name = "seconds"
+    def __init__(self, name: str, parse: Callable[[str, str], float]) -> None:
+        self.name = name
+        self._parse = parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns the seconds.
-
-        Raises:
-            UsageError: The word is not a finite number above 0.
-        """
-        del ctx
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = math.nan
-        if not (seconds > 0 and math.isfinite(seconds)):
-            raise UsageError(f"{_option_name(param)} {value} is not a duration", remedy="give seconds above 0")
-        return seconds
+    def convert(self, value: Any, param: click.Parameter | None, _ctx: click.Context | None) -> float:
+        """Returns the parsed value."""
+        return self._parse(str(value), _option_name(param))
 
 
-class Fraction(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
-    """A relative change, '5%' or '0.05', as a fraction between 0 and 1."""
-
-    name = "fraction"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns the fraction.
-
-        Raises:
-            UsageError: The word is not a number between 0 and 100 %.
-        """
-        del ctx
-        match = re.fullmatch(r"(\d+\.?\d*|\.\d+)(%?)", value.strip())
-        fraction = float(match[1]) if match else 0.0
-        if match and match[2] == "%":
-            fraction /= 100
-        if not 0 < fraction < 1:
-            raise UsageError(
-                f'{_option_name(param)} "{value}" is not a fraction',
-                remedy="give a value between 0 and 100 %, such as 5% or 0.05",
-            )
-        return fraction
+def _parse_seconds(text: str, option: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise UsageError(f"{option} {text} is not a duration", remedy="give seconds above 0")
+    return seconds
 
 
-class Size(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
-    """A size of at least 1 byte, such as 64M."""
+def parse_fraction(text: str, option: str) -> float:
+    """Returns a relative change, such as 5% or 0.05, as a fraction between 0 and 1.
 
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns the bytes.
-
-        Raises:
-            UsageError: The word is not a size.
-        """
-        del ctx
-        return parse_size_option(str(value), _option_name(param))
+    Raises:
+        UsageError: The text is not a number between 0 and 100 %.
+    """
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)(%?)", text.strip())
+    fraction = float(match[1]) if match else 0.0
+    if match and match[2] == "%":
+        fraction /= 100
+    if not 0 < fraction < 1:
+        raise UsageError(
+            f'{option} "{text}" is not a fraction', remedy="give a value between 0 and 100 %, such as 5% or 0.05"
+        )
+    return fraction
 
 
 def parse_size_option(text: str, option: str) -> int:
@@ -116,3 +92,9 @@ def parse_size_option(text: str, option: str) -> int:
 def _option_name(param: click.Parameter | None) -> str:
     """Returns the long spelling, such as --budget. Empty for an argument."""
     return param.opts[-1] if isinstance(param, click.Option) else ""
+
+
+SECONDS = ParsedType("seconds", _parse_seconds)
+"""A duration in seconds: a finite number above 0."""
+FRACTION = ParsedType("fraction", parse_fraction)
+SIZE = ParsedType("size", parse_size_option)

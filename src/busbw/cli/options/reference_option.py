@@ -1,11 +1,27 @@
-"""Reads the value of `--reference`, for every command that has this option."""
+"""The option `--reference` of the commands that judge or predict."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import click
 
 from busbw import readers, reference
+from busbw.cli.options.completion import complete_reference
 from busbw.errors import UsageError
 from busbw.judge import ReferenceSelection
 from busbw.store import find
+
+
+def reference_option(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns a decorator that adds `--reference` to a command, as `reference_name` for `select_reference`."""
+    return click.option(
+        "--reference",
+        "reference_name",
+        metavar="NAME|FILE|auto",
+        shell_complete=complete_reference,
+        help=help_text,
+    )
 
 
 def select_reference(name: str | None) -> ReferenceSelection | None:

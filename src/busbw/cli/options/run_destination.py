@@ -24,11 +24,7 @@ class _RecordPath(NonEmptyPath):
     """A path of a record. "-" does not stand for stdout, because the command reads the record at its end."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the path.
-
-        Raises:
-            UsageError: The word is empty or "-".
-        """
+        """Returns the path."""
         if value == "-":
             raise UsageError("--records - is not a file", remedy="name a new file, such as --records run.jsonl")
         return super().convert(value, param, ctx)

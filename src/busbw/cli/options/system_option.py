@@ -1,10 +1,13 @@
-"""The option `--system` of the commands that judge a log."""
+"""The options `--system`, `--nics` and `--sharp`, which state the hardware of a run."""
+
+import re
 
 import click
 
 from busbw.cli.options.completion import complete_names
+from busbw.errors import UsageError
 from busbw.launchers.machine_types.named_system import named_system
-from busbw.system import System, systems
+from busbw.system import Nics, System, systems
 from busbw.system.detect import detect_machine, system_of_machine
 
 SYSTEM_WORDS = ("auto", "here")
@@ -33,3 +36,21 @@ def find_system(system_name: str) -> System | None:
         local_system, _description = system_of_machine(detect_machine())
         return local_system
     return named_system(system_name, other_values=SYSTEM_WORDS)
+
+
+def _parse_nics(_context: click.Context, _option: click.Parameter, text: str | None) -> Nics | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)", text)
+    count, gbit = (int(match[1]), float(match[2])) if match else (0, 0.0)
+    if count == 0 or gbit == 0:
+        raise UsageError(f'--nics "{text}" is not COUNTxGBIT', remedy="give count and Gb/s of each, such as 8x400")
+    return Nics(count=count, gbit=gbit, source="given with --nics")
+
+
+nics_option = click.option(
+    "--nics", metavar="COUNTxGBIT", callback=_parse_nics, help="NICs per node and Gb/s of each: 8x400."
+)
+"""Its value is of type `Nics`, or None."""
+
+sharp_option = click.option("--sharp", is_flag=True, help="The network's switches reduce (InfiniBand SHARP).")

@@ -1,27 +1,21 @@
 """Lines of the views of traces and replays."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from busbw.terminal import Cell, Column, table_lines
-from busbw.traces.analysis.text import TextColumn
+from busbw.terminal import Column, labeled_lines, table_lines
+from busbw.terminal.tables import as_cell
 from busbw.units import count_text, plain
 
 _LABEL_WIDTH = 10
 
 
-def column_lines(columns: Sequence[TextColumn], width: int) -> Iterator[Text]:
+def column_lines(columns: Sequence[Column], width: int) -> Iterator[Text]:
     """Yields an empty line and a table with the columns that fit the width."""
     yield Text()
-    table_columns = [
-        Column(
-            column.name, [Cell(plain(cell)) for cell in column.cells], is_number=column.is_number, weight=column.weight
-        )
-        for column in columns
-    ]
-    yield from table_lines(table_columns, width)
+    printable = [column._replace(cells=[plain(as_cell(cell).text) for cell in column.cells]) for column in columns]
+    yield from table_lines(printable, width)
 
 
 def hidden_line(count: int, noun: str) -> Iterator[Text]:
@@ -30,12 +24,6 @@ def hidden_line(count: int, noun: str) -> Iterator[Text]:
         yield Text(f"and {count_text(count, f'more {noun}')}; --json has all", "yellow")
 
 
-def labeled_lines(label: str, text: str, width: int, style: str = "") -> Iterator[Text]:
-    """Yields a text after its label, with all lines of the text below each other."""
-    yield from wrapped_lines(f"{label + ':':<{_LABEL_WIDTH}}{plain(text)}", width, style, " " * _LABEL_WIDTH)
-
-
-def wrapped_lines(text: str, width: int, style: str, indent: str = "") -> Iterator[Text]:
-    """Yields a text in lines of this width. All lines but the first begin with the indent."""
-    for line in textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False):
-        yield Text(line, style)
+def fact_lines(label: str, text: str, width: int, style: str = "") -> Iterator[Text]:
+    """Yields a text after its label."""
+    return labeled_lines(f"{label + ':':<{_LABEL_WIDTH}}", plain(text), width, style, label_style=style)

@@ -4,8 +4,8 @@ import click
 from msgspec import Struct
 
 from busbw.cli.traces.lines import column_lines, hidden_line
-from busbw.terminal import console, terminal_width
-from busbw.traces.analysis.text import TextColumn, sizes_text, value_text
+from busbw.terminal import Column, console, terminal_width
+from busbw.traces.analysis.text import sizes_text, value_text
 from busbw.units import count_text, milliseconds_text, names_text, number_text, plain
 
 _MAX_ROWS = 20
@@ -47,12 +47,12 @@ def print_replay(comparison: ReplayComparison) -> None:
     """Prints the table of calls, the times of the step and the limitations."""
     rows = comparison.calls[:_MAX_ROWS]
     columns = [
-        TextColumn("ranks", tuple(names_text(row.ranks, 2) for row in rows), is_number=False),
-        TextColumn("function", tuple(row.function for row in rows), is_number=False),
-        TextColumn("size", tuple(sizes_text(row.min_size_bytes, row.max_size_bytes) for row in rows)),
-        TextColumn("calls", tuple(number_text(row.calls_per_step) for row in rows)),
-        TextColumn("recorded us", tuple(value_text(row.recorded_us) for row in rows)),
-        TextColumn("replayed us", tuple(value_text(row.replayed_us) for row in rows)),
+        Column("ranks", [names_text(row.ranks, 2) for row in rows], is_number=False),
+        Column("function", [row.function for row in rows], is_number=False),
+        Column("size", [sizes_text(row.min_size_bytes, row.max_size_bytes) for row in rows]),
+        Column("calls", [number_text(row.calls_per_step) for row in rows]),
+        Column("recorded us", [value_text(row.recorded_us) for row in rows]),
+        Column("replayed us", [value_text(row.replayed_us) for row in rows]),
     ]
     out = console()
     if rows:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from busbw.cli.traces.lines import column_lines, hidden_line, labeled_lines, wrapped_lines
+from busbw.cli.traces.lines import column_lines, fact_lines, hidden_line
 from busbw.json_output import json_object
-from busbw.terminal import console, terminal_width
+from busbw.terminal import console, labeled_lines, terminal_width
 from busbw.traces.analysis import TraceAnalysis
 from busbw.traces.analysis.text import fact_texts, operation_columns, rank_columns, saving_text
 from busbw.units import plain
@@ -28,26 +28,25 @@ def print_trace(analysis: TraceAnalysis, *, as_json: bool) -> None:
 def _trace_lines(analysis: TraceAnalysis, width: int) -> Iterator[Text]:
     yield Text(plain(analysis.name), "bold")
     for name, text in fact_texts(analysis):
-        yield from labeled_lines(name, text, width)
+        yield from fact_lines(name, text, width)
     yield from column_lines(operation_columns(analysis, _MAX_OPERATION_ROWS), width)
     yield from hidden_line(len(analysis.rows) - _MAX_OPERATION_ROWS, "row")
     caption = f"calls and bytes of one rank per {analysis.period}"
     if any(row.transfer_us is not None for row in analysis.rows):
         caption += "; transfer: after the last rank has arrived; algbw, busbw: of the transfer in GB/s; <, >: bounds"
-    yield from wrapped_lines(caption, width, "dim")
+    yield from labeled_lines("", caption, width, "dim")
     if any(rank.communication_us is not None for rank in analysis.ranks):
         yield from column_lines(rank_columns(analysis, _MAX_RANK_ROWS), width)
         yield from hidden_line(len(analysis.ranks) - _MAX_RANK_ROWS, "rank")
-        yield from wrapped_lines(
-            f"means per {analysis.period}; waits: for later ranks; late: by its own computing", width, "dim"
-        )
+        caption = f"means per {analysis.period}; waits: for later ranks; late: by its own computing"
+        yield from labeled_lines("", caption, width, "dim")
     yield Text()
     for finding in analysis.findings:
-        yield from labeled_lines("found", finding.text, width, "yellow")
+        yield from fact_lines("found", finding.text, width, "yellow")
     for number, change in enumerate(analysis.changes, start=1):
         saving = f"{saving_text(change, analysis.period)} ({change.basis})"
-        yield from labeled_lines(f"change {number}", f"{saving}: {change.text}. Assumes: {change.assumption}.", width)
+        yield from fact_lines(f"change {number}", f"{saving}: {change.text}. Assumes: {change.assumption}.", width)
     for problem in analysis.problems:
-        yield from labeled_lines("problem", problem, width, "yellow")
+        yield from fact_lines("problem", problem, width, "yellow")
     for note in analysis.notes:
-        yield from labeled_lines("note", note, width, "dim")
+        yield from fact_lines("note", note, width, "dim")

@@ -1,41 +1,5 @@
 "use strict";
-// Optional features: copies tables, shows rows as cards on a narrow screen, shows the figures of curves as text, and opens folded parts for printing.
-
-function asTsv(table) {
-  const cellText = (cell) => cell.textContent.replace(/[\t\r\n]+/g, " ").trim();
-  const rowText = (row) => [...row.cells].map(cellText).join("\t");
-  return [...table.rows].map(rowText).join("\n") + "\n";
-}
-
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    // Fallback without clipboard permission or in an insecure context.
-    const area = document.createElement("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    return done;
-  }
-}
-
-for (const button of document.querySelectorAll("button.copy")) {
-  const tools = button.closest(".tools");
-  let region = tools.previousElementSibling;
-  while (region && !region.matches(".scroll")) region = region.previousElementSibling;
-  const table = region.querySelector("table");
-  button.hidden = false;
-  button.setAttribute("aria-label", `Copy as TSV: ${table.caption ? table.caption.textContent : "table"}`);
-  button.addEventListener("click", async () => {
-    const done = await copy(asTsv(table));
-    button.focus();
-    tools.querySelector(".done").textContent = done ? `${table.tBodies[0].rows.length} rows copied` : "not copied: select the table by hand";
-  });
-}
+// Optional features: shows rows as cards on a narrow screen, shows the figures of curves as text, and opens folded parts for printing.
 
 // Shows the figures of the size that is nearest to the pointer, or that the arrow keys select.
 for (const drawing of document.querySelectorAll("svg[data-at]")) {

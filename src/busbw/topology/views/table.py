@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from busbw.terminal import Cell, Column, fit_columns, table_lines
+from busbw.terminal.tables import as_cell
 from busbw.topology.types import DevicePath, Driver, Gpu, Host, Nic, PeerAccess, Topology
 from busbw.topology.views.device_text import is_down, mig_text, nvlink_text, pcie_text, rate_text, state_text
 from busbw.topology.views.matrix import matrix_lines
@@ -56,7 +57,11 @@ def _table(columns: Sequence[Column], width: int) -> Iterator[Text]:
     """Yields the columns that fit, and a line that lists the others."""
     yield from table_lines(columns, width)
     shown = {column.name for column, _ in fit_columns(columns, width)}
-    hidden = [column.name for column in columns if column.name not in shown and any(cell.text for cell in column.cells)]
+    hidden = [
+        column.name
+        for column in columns
+        if column.name not in shown and any(as_cell(cell).text for cell in column.cells)
+    ]
     if hidden:
         yield from _wrap(f"no room for: {', '.join(hidden)} (use a wider terminal, a pipe or --json)", width)
 

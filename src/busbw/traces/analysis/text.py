@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from statistics import fmean
-from typing import NamedTuple
 
+from busbw.terminal.tables import Column
 from busbw.traces.analysis.types import Change, OperationRow, RankRow, TraceAnalysis
 from busbw.units import count_text, milliseconds_text, names_text, number_text, size_range_text, size_text
 
@@ -11,16 +11,6 @@ _MAX_HOSTS = 3
 """Maximum number of host names in the facts."""
 _MIN_NUMBER = 0.001
 """Smaller values are shown as "<0.001"."""
-
-
-class TextColumn(NamedTuple):
-    """Column of a table with the text of each cell."""
-
-    name: str
-    cells: tuple[str, ...]
-    is_number: bool = True
-    weight: int = 0
-    """If columns do not fit, the column with the lowest weight is dropped first. Weight 0: the column stays."""
 
 
 def fact_texts(analysis: TraceAnalysis) -> Iterator[tuple[str, str]]:
@@ -64,14 +54,12 @@ def saving_text(change: Change, period: str) -> str:
     return f"saves {milliseconds_text(change.saving_us)} per {period}"
 
 
-def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn]:
+def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[Column]:
     """Returns the columns of the table of operations: communicators, calls, times and bandwidths."""
     rows = analysis.rows[:max_rows]
 
-    def column(
-        name: str, text: Callable[[OperationRow], str], weight: int = 0, *, is_number: bool = True
-    ) -> TextColumn:
-        return TextColumn(name, tuple(map(text, rows)), is_number, weight)
+    def column(name: str, text: Callable[[OperationRow], str], weight: int = 0, *, is_number: bool = True) -> Column:
+        return Column(name, tuple(map(text, rows)), is_number, weight)
 
     return [
         column("communicator", lambda row: analysis.groups[row.group].label, is_number=False),
@@ -90,17 +78,17 @@ def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn
     ]
 
 
-def rank_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn]:
+def rank_columns(analysis: TraceAnalysis, max_rows: int) -> list[Column]:
     """Returns the columns of the table of ranks. If there are too many ranks, those with the largest delay remain."""
     largest_delay_first = sorted(analysis.ranks, key=lambda one: (-(one.late_us or 0), -(one.waiting_us or 0)))
     rows = sorted(largest_delay_first[:max_rows], key=lambda one: one.rank)
 
-    def column(name: str, text: Callable[[RankRow], str], weight: int = 0) -> TextColumn:
-        return TextColumn(name, tuple(map(text, rows)), weight=weight)
+    def column(name: str, text: Callable[[RankRow], str], weight: int = 0) -> Column:
+        return Column(name, tuple(map(text, rows)), weight=weight)
 
     return [
         column("rank", lambda one: str(one.rank)),
-        TextColumn("host", tuple(one.host for one in rows), is_number=False, weight=1),
+        Column("host", tuple(one.host for one in rows), is_number=False, weight=1),
         column("communicates ms", lambda one: value_text(one.communication_us, 1e3)),
         column("waits ms", lambda one: value_text(one.waiting_us, 1e3)),
         column("late ms", lambda one: value_text(one.late_us, 1e3)),

@@ -5,8 +5,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from rich.text import Text
 
-from busbw.cli.doctor.check_list import check_list_lines
-from busbw.cli.doctor.text import result_lines
+from busbw.cli.doctor.text import check_list_lines, result_lines
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost
 from busbw.doctor.model import Evidence, Severity
