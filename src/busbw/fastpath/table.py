@@ -170,8 +170,6 @@ def _parse_ranks(text: str) -> tuple[int, int]:
     return min_ranks, max_ranks
 
 
-
-
 def _parse_number(name: str, word: str, minimum: int, maximum: int) -> int:
     if _NUMBER.fullmatch(word) and minimum <= int(word) <= maximum:
         return int(word)

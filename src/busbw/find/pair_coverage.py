@@ -12,15 +12,17 @@ from busbw.find.cluster import UNKNOWN, Indices
 from busbw.find.explanation import Explanation, is_evidence, is_unexplained
 from busbw.find.observations import Observations
 from busbw.find.parts import node_pair_numbers
+from busbw.find.peers import Peers
 from busbw.find.round_planner import RoundPlanner
-from busbw.find.rounds import Load, Round
+from busbw.find.rounds import LOAD_CLASSES, Load, Round, load_class
 
-PAIR_TURNS = 8
-"""Maximum number of turns of `uncleared_pair_rounds` in a search."""
-_MAX_ROUNDS, _MAX_PAIRS = 200, 1 << 15
-"""Maximum number of rounds of a turn, and of their pairs of nodes. They bound time and memory of a search.
+PAIR_TURNS, MAX_PAIR_ROUNDS = 8, 600
+"""Maximum number of turns and of rounds of `uncleared_pair_rounds` in a search. They bound its time.
 
-256 nodes with 8 NICs need about 35 rounds, or up to 190 if flows between leaves collide."""
+256 nodes with 8 NICs need about 35 rounds. They need 250 if flows between leaves collide, and 500 if even light rounds
+collide."""
+_MAX_PAIRS = 1 << 15
+"""Maximum number of pairs of nodes in a turn, which bounds the memory of a search."""
 _MAX_SPARSE_ROUNDS = 16
 """Pairs between leaves are measured alone if they need at most about this number of rounds."""
 
@@ -51,14 +53,20 @@ def uncleared_pair_rounds(
     nic_pairs = nic_pairs[:_MAX_PAIRS]
     leaves = planner.cluster.nic_leaf[nic_pairs]
     is_thin = (leaves[:, 0] != leaves[:, 1]) & collides
-    is_alone = np.count_nonzero(is_thin) <= _MAX_SPARSE_ROUNDS * len(np.unique(leaves)) // 2
-    max_flows = 1 if is_alone else planner.max_light_flows
+    are_few = np.count_nonzero(is_thin) <= _MAX_SPARSE_ROUNDS * len(np.unique(leaves)) // 2
+    max_flows = 1 if are_few or not _is_light_evidence(explanation.peers) else planner.max_light_flows
     full = [planner.network_round(Load.BOTH, pairs, turn).both_ways() for pairs in _packed(nic_pairs[~is_thin])]
     thin = [
         planner.thin_round(pairs, max_flows, turn)
         for pairs in _packed(nic_pairs[is_thin], planner.cluster.nic_leaf, max_flows)
     ]
-    return [*full, *thin][:_MAX_ROUNDS]
+    return [*full, *thin][:MAX_PAIR_ROUNDS]
+
+
+def _is_light_evidence(peers: Peers) -> bool:
+    """False if so many flows of light rounds collide that a slow flow is no evidence. True before the first one."""
+    is_light = np.arange(len(peers.noise)) % LOAD_CLASSES == load_class(Load.LIGHT, is_across=True)
+    return bool(peers.is_usable[is_light].all())
 
 
 def _uncleared_pairs(observed: Observations, explanation: Explanation) -> Indices:
@@ -113,7 +121,7 @@ def _packed(nic_pairs: Indices, nic_leaf: Indices | None = None, max_leaf_flows:
             taken |= full_rounds_of_end[end]
         first_free = ~taken & (taken + 1)  # the lowest bit that is not set
         number = first_free.bit_length() - 1
-        if number == _MAX_ROUNDS:
+        if number == MAX_PAIR_ROUNDS:
             continue
         if number == len(rounds):
             rounds.append([])

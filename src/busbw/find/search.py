@@ -1,6 +1,5 @@
 """The search: measures the first rounds, explains them, and measures more rounds while questions are open."""
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +12,7 @@ from busbw.find.explanation import Explanation, explain
 from busbw.find.matchings import join_pairs
 from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
-from busbw.find.pair_coverage import PAIR_TURNS, uncleared_pair_rounds
+from busbw.find.pair_coverage import MAX_PAIR_ROUNDS, PAIR_TURNS, uncleared_pair_rounds
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import ITERATIONS, Load, Round
 from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_rounds, remaining_rounds
@@ -101,8 +100,9 @@ class Search:
 
     def _clear_pairs(self, planner: RoundPlanner, *, collides: bool) -> None:
         """Measures each pair of nodes until a flow is fast, a part is slow, or the turns are used up."""
-        # Half of a given number of rounds is for the open questions.
-        limit = sys.maxsize if self.max_rounds is None else (len(self.rounds) + self.max_rounds) // 2
+        limit = len(self.rounds) + MAX_PAIR_ROUNDS
+        if self.max_rounds is not None:  # half of the remaining rounds is for the open questions
+            limit = (len(self.rounds) + self.max_rounds) // 2
         for turn in range(PAIR_TURNS):
             if self.explain().culprits or len(self.rounds) >= limit:
                 break
@@ -199,14 +199,16 @@ class Search:
 
         Applies the chosen size of a flow, which depends on the number of flows of a hub.
         """
-        comparable = [
-            (one.source, one.target, result.is_dead)
-            for one, result in zip(self.rounds, self.results, strict=True)
-            if one.load.is_inside == planned.load.is_inside
-        ]
-        fails_sending = self._always_fails(comparable)
-        fails_receiving = self._always_fails((target, source, is_dead) for source, target, is_dead in comparable)
-        is_kept = ~(self._is_lost(planned) | fails_sending[planned.source] | fails_receiving[planned.target])
+        is_kept = ~self._is_lost(planned)
+        if any(result.is_dead.any() for result in self.results):  # false in most searches, and the rest takes long
+            comparable = [
+                (one.source, one.target, result.is_dead)
+                for one, result in zip(self.rounds, self.results, strict=True)
+                if one.load.is_inside == planned.load.is_inside
+            ]
+            fails_sending = self._always_fails(comparable)
+            fails_receiving = self._always_fails((target, source, is_dead) for source, target, is_dead in comparable)
+            is_kept &= ~(fails_sending[planned.source] | fails_receiving[planned.target])
         kept = replace(planned, source=planned.source[is_kept], target=planned.target[is_kept])
         return kept.with_bytes(self.size_bytes)
 
