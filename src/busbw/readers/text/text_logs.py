@@ -13,7 +13,6 @@ from busbw.readers.lines.line_stream import LineStream
 from busbw.readers.lines.long_lines import move_cuts
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, UserClaims
-from busbw.readers.tables.split_rows import WORD_COUNT, SplitRow
 from busbw.readers.tables.uniform_rows import ROW_ENDS
 from busbw.readers.text.clean_line_reader import CleanLineReader
 from busbw.readers.text.line_reader import LineReader
@@ -59,7 +58,7 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
         whole_text = line.decode("utf-8", errors="replace")
         text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
         text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
-        if text_after_prefix.endswith(ROW_ENDS) and assembler.accepts_split_rows:
+        if text_after_prefix.endswith(ROW_ENDS) and assembler.accepts_clean_rows:
             rows = uniform_rows.read(number, text, prefix, wrapper)
             if rows is not None:
                 assembler.add_uniform_rows(rows)
@@ -70,11 +69,9 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
             yield from clean_lines.read_remark(number, text_after_prefix)
             continue
         words = text_after_prefix.split()
-        is_clean = len(words) == WORD_COUNT and is_clean_row(text_after_prefix, words)
-        if is_clean and text.isascii() and text[-1] == "\n" and assembler.accepts_split_rows:
-            assembler.add_split_row(SplitRow(number, text, words))
-            if assembler.is_full:
-                yield from assembler.yield_chunk()
+        is_clean = is_clean_row(text_after_prefix, words)
+        if is_clean and text.isascii() and text[-1] == "\n" and assembler.accepts_clean_rows:
+            yield from assembler.add_row(number, text, words)
             continue
         if reader.ignores(whole_text):
             continue
