@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from busbw.logs import Refusal
 from busbw.readers.lines.cut_lines import CutRule, find_cut_rule
 from busbw.readers.lines.line_stream import LineStream
-from busbw.readers.lines.long_lines import move_cuts
-from busbw.readers.lines.source import LogSource
+from busbw.readers.lines.source import MAX_LINE_BYTES, LogSource
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.uniform_rows import ROW_ENDS
 from busbw.readers.text.clean_line_reader import CleanLineReader
@@ -33,7 +32,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         reason = f"the lines are cut at {cut_rule.width} characters, which rows fill; save the log without line breaks"
         yield Refusal(line=1, text="", reason=reason)
         cut_rule = None
-    yield from stream_lines(move_cuts(source.lines()), source.name, claims, cut_rule)
+    yield from stream_lines(source.lines(), source.name, claims, cut_rule)
 
 
 def stream_lines(
@@ -55,6 +54,8 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
     # Prefix, wrapper and assembler of the last row. Only a general line changes them.
     prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.assembler
     for number, line in lines:
+        if len(line) >= MAX_LINE_BYTES:
+            yield Refusal(line=number, text="", reason=f"the line has more than {MAX_LINE_BYTES >> 20} MiB")
         whole_text = line.decode("utf-8", errors="replace")
         text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
         text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
