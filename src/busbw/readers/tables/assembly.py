@@ -103,21 +103,18 @@ class TableAssembler:
             and self._pending is None
         )
 
-    def add_uniform_rows(self, rows: UniformRows) -> None:
+    def add_uniform_rows(self, rows: UniformRows) -> Iterator[Event]:
         """Adds consecutive rows of the fast parser."""
         self._entries.append(rows)
         self._uniform_row_count += len(rows.lines)
         self._short_last_row = None
         self._has_rows = True
+        yield from self._yield_full_chunk()
 
-    @property
-    def is_full(self) -> bool:
-        """True if enough rows for a chunk are waiting, together or alone."""
-        return max(self._uniform_row_count, len(self._entries)) >= CHUNK_ROWS
-
-    def yield_chunk(self) -> Iterator[Event]:
-        """Yields the rows so far as a chunk of the open table."""
-        yield from self._yield_chunk(is_last=False)
+    def _yield_full_chunk(self) -> Iterator[Event]:
+        """Yields the rows so far as a chunk of the open table if they are enough, together or alone."""
+        if max(self._uniform_row_count, len(self._entries)) >= CHUNK_ROWS:
+            yield from self._yield_chunk(is_last=False)
 
     def add_row(self, line: int, text: str, words: list[str]) -> Iterator[Event]:
         """Adds words that begin like a row."""
@@ -140,8 +137,7 @@ class TableAssembler:
                 "nccl-tests' order, out of place first"
             ]
         yield from self._add_or_refuse(line, text, words)
-        if self.is_full:
-            yield from self._yield_chunk(is_last=False)
+        yield from self._yield_full_chunk()
 
     def refuse_wrapped_row(self) -> Iterator[Event]:
         """Refuses the last row if it has one placement only. Called if figures follow it on the next line."""

@@ -62,9 +62,7 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
         if text_after_prefix.endswith(ROW_ENDS) and assembler.accepts_clean_rows:
             rows = uniform_rows.read(number, text, prefix, wrapper)
             if rows is not None:
-                assembler.add_uniform_rows(rows)
-                if assembler.is_full:
-                    yield from assembler.yield_chunk()
+                yield from assembler.add_uniform_rows(rows)
                 continue
         if text_after_prefix.lstrip()[:1] == "#" and reader.is_plain_remark(text_after_prefix):
             yield from clean_lines.read_remark(number, text_after_prefix)
