@@ -47,8 +47,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     Raises:
         UsageError: The tolerant parser rejects the document, or it has a newer version.
     """
-    lines = source.lines()
-    if _has_object_per_line(next(lines, b"")):
+    if _has_object_per_line(source.beginning.partition(b"\n")[0]):
         yield from _read_rccl_tests(_decode_lines(source.lines()), source.name, claims)
         return
     rows = JsonRows(source)
