@@ -27,8 +27,6 @@ class RunRecords:
     """Content of a record file. Iteration yields its lines in order."""
 
     records: list[Record]
-    truncated: bool
-    """True if the last line was cut off. That line is not in `records`."""
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -105,13 +103,12 @@ def stream_lines(path: Path | str, decoder: msgspec.json.Decoder[_Line], header:
 
 
 def read(path: Path | str) -> RunRecords:
-    """Reads a whole record file. A last line that was cut off is omitted, and `truncated` is then true.
+    """Reads a whole record file, without a last line that was cut off.
 
     Raises:
         RecordsError: As `stream`.
     """
-    records = list(stream(path))  # never empty: `stream` raises for a file without records
-    return RunRecords([record for record in records if record is not None], truncated=records[-1] is None)
+    return RunRecords([record for record in stream(path) if record is not None])
 
 
 class _Version(Struct):

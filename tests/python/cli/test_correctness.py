@@ -32,7 +32,7 @@ def run_of(*checks: tuple[str, int | None], exit_code: int | None = 0, reason: s
         lines.append(msgspec.structs.replace(row, requested_bytes=8 << number, size_bytes=8 << number, check=check))
     if exit_code is not None:
         lines.append(msgspec.structs.replace(golden(EndRecord), exit_code=exit_code, reason=reason))
-    return RunRecords(lines, truncated=False)
+    return RunRecords(lines)
 
 
 RIGHT, UNCHECKED, UNDEFINED = ("checked", 0), ("not_checked", None), ("not_applicable", None)
@@ -80,4 +80,4 @@ def test_wrong_rows_are_named_up_to_three() -> None:
 def test_a_row_is_both_placements() -> None:
     row = golden(RowRecord)
     lines = [golden(HeaderRecord), row, msgspec.structs.replace(row, placement="in_place"), golden(EndRecord)]
-    assert "all 1 row right" in correctness.correctness_sentence(RunRecords(lines, truncated=False))
+    assert "all 1 row right" in correctness.correctness_sentence(RunRecords(lines))

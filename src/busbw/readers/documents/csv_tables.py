@@ -8,6 +8,7 @@ Column names are compared in lower case, with underscores for all other characte
 import csv
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from busbw.logs import Placement
 from busbw.readers.documents.table_builder import RowFields, TableBuilder
@@ -110,7 +111,7 @@ def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
 
 def make_row_fields(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> RowFields:
     """Returns the row of a line. `values` has the cells by column name."""
-    other_values = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
+    other_values: dict[str, Any] = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
     ranks = _first_value(values, ("ranks",)) or _first_value(values, ("gpus",))
     prefixes: dict[Placement, str] = _AWS_PREFIXES if is_aws else {_parse_placement(values): ""}
     return RowFields(
@@ -119,12 +120,7 @@ def make_row_fields(line_number: int, line: str, values: dict[str, str], is_aws:
         size=_first_value(values, SIZE_COLUMNS),
         figure_texts={placement: _figure_texts(values, prefix) for placement, prefix in prefixes.items()},
         ranks=int(ranks) if ranks.isdecimal() and len(ranks) < 8 else None,
-        name=other_values["name"],
-        elements=other_values["elements"],
-        dtype=other_values["dtype"],
-        redop=other_values["redop"],
-        root=other_values["root"],
-        cycle=other_values["cycle"] or "0",
+        **other_values,
     )
 
 

@@ -8,8 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -48,8 +47,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     Raises:
         UsageError: The tolerant parser rejects the document, or it has a newer version.
     """
-    lines = source.lines()
-    if _has_object_per_line(next(lines, b"")):
+    if _has_object_per_line(source.beginning.partition(b"\n")[0]):
         yield from _read_rccl_tests(_decode_lines(source.lines()), source.name, claims)
         return
     rows = JsonRows(source)
@@ -111,57 +109,73 @@ def _figure_texts(row: dict[str, Any], keys: tuple[str, ...]) -> PlacementText:
     return PlacementText(time, algbw, busbw, wrong)
 
 
+def _make_fields(
+    line: int,
+    row: dict[str, Any],
+    *,
+    size: str,
+    keys: dict[str, str],
+    figure_texts: dict[Placement, PlacementText],
+    ranks: object = None,
+    **fields: Any,
+) -> RowFields:
+    """Returns the row of an object. `keys` are those of the object, by the field of `RowFields`."""
+    fields |= {field: _printed_text(row.get(key, "")) for field, key in keys.items()}
+    return RowFields(
+        line=line,
+        format_text=partial(_json_text, row),
+        size=size,
+        figure_texts=figure_texts,
+        ranks=ranks if isinstance(ranks, int) and ranks > 0 else None,
+        **fields,
+    )
+
+
+def _refuse_incomplete(line: int, row: object) -> Refusal:
+    return Refusal(line=line, text=str(row)[:300], reason="the row is incomplete")
+
+
 def _read_rccl_tests(rows: Iterable[tuple[int, Any]], source: str, claims: UserClaims) -> Iterator[Event]:
     """Reads rccl-tests' objects, each with its line number. Each is one placement of one row."""
     tables = TableBuilder("rccl-tests JSON", TableFacts(), claims, source)
     for line, row in rows:
         if not isinstance(row, dict) or tolerant_json.CUT in row or "size" not in row:
-            yield Refusal(line=line, text=str(row)[:300], reason="the row is incomplete")
+            yield _refuse_incomplete(line, row)
             continue
         placement: Placement = "in_place" if _printed_text(row.get("inPlace")) in ("1", "True") else "out_of_place"
-        ranks = row.get("ranks", row.get("gpus"))
-        yield from tables.add(
-            RowFields(
-                line=line,
-                format_text=partial(_json_text, row),
-                size=_printed_text(row["size"]),
-                figure_texts={placement: _figure_texts(row, ("time", "algBw", "busBw", "#wrong"))},
-                name=_printed_text(row.get("name", "")),
-                dtype=_printed_text(row.get("type", "")),
-                redop=_printed_text(row.get("redop", "")),
-                cycle=_printed_text(row.get("numCycle", 0)),
-                ranks=ranks if isinstance(ranks, int) and ranks > 0 else None,
-            )
+        fields = _make_fields(
+            line,
+            row,
+            size=_printed_text(row["size"]),
+            keys={"name": "name", "dtype": "type", "redop": "redop", "cycle": "numCycle"},
+            figure_texts={placement: _figure_texts(row, ("time", "algBw", "busBw", "#wrong"))},
+            ranks=row.get("ranks", row.get("gpus")),
         )
+        yield from tables.add(fields)
     yield from tables.end_table()
 
 
 def _read_ubx_bench(
     document: dict[str, Any], rows: Iterable[tuple[str, int, Any]], source: str, claims: UserClaims
 ) -> Iterator[Event]:
-    """Reads ubx_bench's rows, each with its backend and its line number."""
-    ranks = document.get("nranks")
-    for backend, rows_of_backend in groupby(rows, key=itemgetter(0)):
-        tables = TableBuilder("ubx_bench JSON", TableFacts(), claims, source)
-        for _, line, row in rows_of_backend:
-            if not isinstance(row, dict) or tolerant_json.CUT in row:
-                yield Refusal(line=line, text=str(row)[:300], reason="the row is incomplete")
-                continue
-            yield from tables.add(
-                RowFields(
-                    line=line,
-                    format_text=partial(_json_text, row),
-                    size=_printed_text(row.get("size_bytes")),
-                    figure_texts={"unstated": _figure_texts(row, ("time_us", "algbw_gbs", "busbw_gbs", "errors"))},
-                    name=_printed_text(document.get("collective", "")),
-                    elements=_printed_text(row.get("count", "")),
-                    dtype=_printed_text(row.get("dtype", "")),
-                    redop=_printed_text(row.get("redop", "")),
-                    ranks=ranks if isinstance(ranks, int) and ranks > 0 else None,
-                    variant=str(backend)[:100],
-                )
-            )
-        yield from tables.end_table()
+    """Reads ubx_bench's rows, each with its backend and its line number. A table has the rows of one backend."""
+    tables = TableBuilder("ubx_bench JSON", TableFacts(), claims, source)
+    for backend, line, row in rows:
+        if not isinstance(row, dict) or tolerant_json.CUT in row:
+            yield _refuse_incomplete(line, row)
+            continue
+        fields = _make_fields(
+            line,
+            row,
+            size=_printed_text(row.get("size_bytes")),
+            keys={"elements": "count", "dtype": "dtype", "redop": "redop"},
+            figure_texts={"unstated": _figure_texts(row, ("time_us", "algbw_gbs", "busbw_gbs", "errors"))},
+            ranks=document.get("nranks"),
+            name=_printed_text(document.get("collective", "")),
+            variant=backend[:100],
+        )
+        yield from tables.add(fields)
+    yield from tables.end_table()
 
 
 def _read_predecessor(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
@@ -169,20 +183,16 @@ def _read_predecessor(document: dict[str, Any], source: str, claims: UserClaims)
     tables = TableBuilder("nccl-tests JSON, before format 3", TableFacts(), claims, source)
     for size, row in _find_rows_with_size(document):
         if tolerant_json.CUT in row:
-            yield Refusal(line=1, text=str(row)[:300], reason="the row is incomplete")
+            yield _refuse_incomplete(1, row)
             continue
-        yield from tables.add(
-            RowFields(
-                line=1,
-                format_text=partial(_json_text, row),
-                size=size,
-                figure_texts={placement: _figure_texts(row, keys) for placement, keys in _PREDECESSOR_KEYS.items()},
-                elements=_printed_text(row.get("count", "")),
-                redop=_printed_text(row.get("redop", "")),
-                root=_printed_text(row.get("root", "")),
-                dtype=_printed_text(row.get("type", "")),
-            )
+        fields = _make_fields(
+            1,
+            row,
+            size=size,
+            keys={"elements": "count", "redop": "redop", "root": "root", "dtype": "type"},
+            figure_texts={placement: _figure_texts(row, keys) for placement, keys in _PREDECESSOR_KEYS.items()},
         )
+        yield from tables.add(fields)
     yield from tables.end_table()
 
 

@@ -16,7 +16,7 @@ from busbw.readers.documents.json_rows import JsonRow
 from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.documents.uniform_json_rows import parse_uniform_json_rows
 from busbw.readers.tables import collectives
-from busbw.readers.tables.events import Event, TableChunk, UserClaims
+from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.facts import MAX_RANKS, TableFacts
 from busbw.readers.tables.headers import library_text
 from busbw.readers.tables.layouts import BOTH, PlacementText
@@ -59,25 +59,26 @@ def stream(document: dict[str, Any], rows: Iterable[JsonRow], source: str, claim
             f"{source} has format {version} of nccl-tests' JSON, this busbw reads up to {MAX_VERSION}",
             remedy="use a newer busbw, or pass the run's text output",
         )
-    facts = _parse_facts(document)
     remaining_rows = iter(rows)
     first_rows = list(islice(remaining_rows, 1))
     has_time = not (first_rows and _has_cpu_time(tolerant_json.decode_part(first_rows[0].text, source)))
-    tables = TableBuilder("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
-    is_cut = tolerant_json.CUT in document or "end_time" not in document
-    early_end_reason = _early_end_reason(document)
+    tables = TableBuilder(
+        "nccl-tests JSON 3",
+        _parse_facts(document),
+        claims,
+        source,
+        has_time=has_time,
+        table_fields=_parse_table_fields(document),
+    )
     for block in _blocks(chain(first_rows, remaining_rows)):
         if uniform_rows := parse_uniform_json_rows(block, partial(_parse_row, source)):
-            events = tables.add_uniform_rows(uniform_rows, uniform_rows.row_fields(0).table_key)
+            yield from tables.add_uniform_rows(uniform_rows, _parse_row(source, block[0]))
         else:
-            events = _add_single_rows(block, tables, source)
-        for event in events:
-            yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
+            yield from _add_single_rows(block, tables, source)
     # Elements that are no containers are no rows.
     for value in document["results"]:
         yield _refuse_cut_row(1, value)
-    for event in tables.end_table():
-        yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
+    yield from tables.end_table()
 
 
 def _blocks(rows: Iterable[JsonRow]) -> Iterator[list[JsonRow]]:
@@ -121,33 +122,21 @@ def _has_cpu_time(row: Any) -> bool:
     return any(isinstance(figures, dict) and "cpu_time" in figures for figures in placements)
 
 
-def _early_end_reason(document: dict[str, Any]) -> str | None:
-    """Returns why a complete busbw document lacks rows, or None. Documents of nccl-tests have no such field."""
+def _parse_table_fields(document: dict[str, Any]) -> dict[str, Any]:
+    """Returns the start time, the environment and the end of the document, as fields of `Table`."""
+    start_time = document.get("start_time")
+    is_cut = tolerant_json.CUT in document or "end_time" not in document
+    # Only busbw states why a complete document lacks rows.
     busbw_section = document.get("busbw")
     reason = busbw_section.get("end_reason") if isinstance(busbw_section, dict) else None
-    return reason if isinstance(reason, str) and reason not in _COMPLETE_END_REASONS else None
-
-
-def _with_document_facts(
-    event: Event, document: dict[str, Any], early_end_reason: str | None, *, is_cut: bool
-) -> Event:
-    """Adds the start time, the environment and the end of the document to its table."""
-    if not isinstance(event, TableChunk):
-        return event
-    errors = [str(error) for error in _as_list(document.get("errors")) if error]
-    end_reason = early_end_reason
-    if errors:
-        end_reason = errors[0][:300]
-    elif is_cut:
-        end_reason = "the document is cut off"
-    table = msgspec.structs.replace(
-        event.table,
-        start_time=document.get("start_time") if isinstance(document.get("start_time"), str) else None,
-        environment=_parse_environment(document),
-        complete=not is_cut and early_end_reason is None,
-        end_reason=end_reason,
-    )
-    return TableChunk(table, event.is_last)
+    early_end_reason = reason if isinstance(reason, str) and reason not in _COMPLETE_END_REASONS else None
+    errors = [str(error)[:300] for error in _as_list(document.get("errors")) if error]
+    return {
+        "start_time": start_time if isinstance(start_time, str) else None,
+        "environment": _parse_environment(document),
+        "complete": not is_cut and early_end_reason is None,
+        "end_reason": errors[0] if errors else "the document is cut off" if is_cut else early_end_reason,
+    }
 
 
 def _parse_facts(document: dict[str, Any]) -> TableFacts:

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from busbw.readers.documents.json_rows import JsonRow
-from busbw.readers.documents.table_builder import RowFields, UniformFields
+from busbw.readers.documents.table_builder import RowFields, make_raw_row
+from busbw.readers.tables.layouts import RawRow
 from busbw.readers.tables.plain_rows import FigureColumns
 from busbw.readers.tables.quantities import DTYPES, REDOPS
 from busbw.readers.tables.uniform_rows import UniformFigures, UniformRows
@@ -45,7 +46,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _DECODER = msgspec.json.Decoder(list[_Row])
 
 
-class _UniformJsonRows(UniformFields, frozen=True, gc=False):
+class _UniformJsonRows(UniformRows, frozen=True, gc=False):
     """Uniform rows of a document."""
 
     rows: list[JsonRow]
@@ -53,14 +54,13 @@ class _UniformJsonRows(UniformFields, frozen=True, gc=False):
     """Parses a row on its own."""
 
     def _parse_part(self, part: slice) -> UniformRows | None:
-        rows = parse_uniform_json_rows(self.rows[part], self.make_fields)
-        return rows and msgspec.structs.replace(rows, lines=self.lines[part])
+        return parse_uniform_json_rows(self.rows[part], self.make_fields)
 
-    def row_fields(self, position: int) -> RowFields:
-        return self.make_fields(self.rows[position])
+    def raw_row(self, index: int) -> RawRow:
+        return make_raw_row(self.make_fields(self.rows[index]))
 
 
-def parse_uniform_json_rows(rows: list[JsonRow], make_fields: Callable[[JsonRow], RowFields]) -> UniformFields | None:
+def parse_uniform_json_rows(rows: list[JsonRow], make_fields: Callable[[JsonRow], RowFields]) -> UniformRows | None:
     """Parses consecutive rows. Returns None if one of them is not uniform. `make_fields` parses a row on its own."""
     text = b"[%b]" % b",".join([row.text for row in rows])
     if _NEGATIVE_ZERO.search(text):
@@ -74,9 +74,8 @@ def parse_uniform_json_rows(rows: list[JsonRow], make_fields: Callable[[JsonRow]
     if len(known_dtypes) != len(rows):
         return None
     redops = [row.redop.strip() for row in decoded]
-    lines = [row.line for row in rows]
     return _UniformJsonRows(
-        lines,
+        [row.line for row in rows],
         [row.size for row in decoded],
         [row.count for row in decoded],
         known_dtypes,
@@ -85,7 +84,6 @@ def parse_uniform_json_rows(rows: list[JsonRow], make_fields: Callable[[JsonRow]
         _make_placement([row.out_of_place for row in decoded]),
         _make_placement([row.in_place for row in decoded]),
         [f"{row.out_of_place.bus_bw:.{_DECIMALS}f}" for row in decoded],
-        lines,
         rows,
         make_fields,
     )

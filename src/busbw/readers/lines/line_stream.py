@@ -21,8 +21,8 @@ _FIELD = re.compile(rb'\s*(?:"(?:[^"\\]|\\.){1,200}"\s*:|[}\]],?\s*\Z)')
 class LineStream:
     """The lines of a log with their numbers, from 1. A carriage return ends a line too, as on old systems.
 
-    Parts of a line share its number: those of a long line, and those that end with carriage returns, as progress bars
-    write them. If the log has no line feeds, each part that ends with a carriage return has its own number.
+    Parts of a line that end with carriage returns, as progress bars write them, share its number. If the log has no
+    line feeds, each part has its own number.
     """
 
     def __init__(self, lines: Iterable[bytes], cut_rule: CutRule | None = None) -> None:
@@ -67,22 +67,17 @@ class LineStream:
 def _split_at_carriage_returns(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     number = 0
     rest = b""
-    """Beginning of a long line that ends in the next read."""
-    is_continued = False
-    """True if the last read is a part of a long line."""
+    """Beginning of a line that ends in the next read."""
     for read in lines:
         if not rest and b"\r" not in read:  # the most frequent case
-            number += not is_continued
-            is_continued = not read.endswith(b"\n")
+            number += 1
             yield number, read
             continue
         line, rest = rest + read, b""
         if b"\r" not in line or line.find(b"\r") >= len(line.rstrip(b"\r\n")):
-            number += not is_continued
-            is_continued = not line.endswith(b"\n")
+            number += 1
             yield number, line
             continue
-        is_continued = False
         has_line_feed = line.endswith(b"\n")
         *parts, rest = line.rstrip(b"\r\n" if has_line_feed else b"").split(b"\r")
         number += has_line_feed

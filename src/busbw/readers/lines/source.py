@@ -15,8 +15,8 @@ from busbw.errors import UsageError
 from busbw.files import path_text
 from busbw.sequences import temporary_file_errors
 
-MAX_LINE_BYTES = 1 << 20
-"""A longer line is read in parts of this length."""
+MAX_LINE_BYTES = 8 << 20
+"""Only the beginning of a longer line is read, of this length."""
 
 BEGINNING_BYTES = 65536
 """Length of the beginning from which `recognizes` of a reader decides."""
@@ -42,10 +42,15 @@ class LogSource:
         self.beginning = file.read(BEGINNING_BYTES)
 
     def lines(self) -> Iterator[bytes]:
-        """Yields the lines from the beginning. A line longer than `MAX_LINE_BYTES` is split."""
+        """Yields the lines from the beginning. The rest of a line after `MAX_LINE_BYTES` is left out.
+
+        If carriage returns end the lines, such a text is yielded in parts.
+        """
         read = self.rewind().readline
-        while line := read(MAX_LINE_BYTES):
-            yield line
+        while part := read(MAX_LINE_BYTES):
+            yield part
+            while not part.endswith(b"\n") and b"\r" not in part:
+                part = read(MAX_LINE_BYTES) or b"\n"
 
     def rewind(self) -> IO[bytes]:
         """Returns the file at its beginning."""

@@ -6,24 +6,14 @@ and the baseline is the other one. published_tables.py calls this for each row.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from busbw.readers.other_tables.published_columns import MetricColumn
 from busbw.readers.tables.quantities import PrintedNumber, parse_number
 from busbw.units import count_text, size_text
 
 _MAX_NAMED = 4
 """Maximum number of wrong speed-ups that a warning lists."""
-
-
-class _Column(Protocol):
-    """Column of figures: its index in a row, its metric ("time", "busbw", ...), and its variant."""
-
-    @property
-    def position(self) -> int: ...
-    @property
-    def metric(self) -> str: ...
-    @property
-    def variant(self) -> str | None: ...
 
 
 class _WrongSpeedup(NamedTuple):
@@ -41,7 +31,7 @@ class SpeedupChecks:
         self._wrong: list[_WrongSpeedup] = []
 
     def check(
-        self, size: int, cells: list[str], index: int, header: str, columns: Sequence[_Column]
+        self, size: int, cells: list[str], index: int, header: str, columns: Sequence[MetricColumn]
     ) -> dict[str | None, float]:
         """Checks the printed speed-up in `cells[index]`. `header` is the title of its column, `size` is in bytes.
 
@@ -86,14 +76,14 @@ class SpeedupChecks:
         ]
 
 
-def _find_columns(header: str, columns: Sequence[_Column], index: int) -> tuple[_Column, _Column] | None:
+def _find_columns(header: str, columns: Sequence[MetricColumn], index: int) -> tuple[MetricColumn, MetricColumn] | None:
     """Returns the columns of the baseline and of the new variant; None if the header is ambiguous.
 
     The new variant is the one that the header names, or the second of two. The baseline is the first other variant.
     Only columns before the column `index` of the speed-up count.
     """
     candidates = [column for column in columns if column.metric != "speedup" and column.position < index]
-    by_variant: dict[str, _Column] = {}
+    by_variant: dict[str, MetricColumn] = {}
     for column in candidates:
         by_variant.setdefault(column.variant or "", column)
     named = [variant for variant in by_variant if variant and _has_name(header, variant)]

@@ -66,7 +66,7 @@ class Interpretation(NamedTuple):
 
     def data_bytes(self, raw: RawRow) -> int:
         """Returns the number of bytes that algbw is computed from."""
-        if self.excludes_own_share and raw.dtype:
+        if self.excludes_own_share and raw.dtype and raw.elements:
             return raw.size - raw.elements * ELEMENT_BYTES[raw.dtype]
         return raw.size
 

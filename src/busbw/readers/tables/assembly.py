@@ -24,7 +24,6 @@ from busbw.readers.tables.layouts import (
 )
 from busbw.readers.tables.plain_rows import join_rows
 from busbw.readers.tables.quantities import DTYPES
-from busbw.readers.tables.split_rows import SplitRow
 from busbw.readers.tables.uniform_rows import UniformRows
 from busbw.units import count_text
 
@@ -61,8 +60,8 @@ class TableAssembler:
         """Number of uniform rows among them."""
         self._pending: _PartialRow | None = None
         self._has_rows = False
-        self._last_row: RawRow | None = None
-        """Row on the last line."""
+        self._short_last_row: RawRow | None = None
+        """Row on the last line if it has one placement only."""
         self._last_columns = ColumnLayout()
 
     @property
@@ -88,11 +87,11 @@ class TableAssembler:
     @property
     def is_idle(self) -> bool:
         """True if the next line can neither complete nor refuse an earlier row."""
-        return self._pending is None and self._last_row is None
+        return self._pending is None and self._short_last_row is None
 
     @property
-    def accepts_split_rows(self) -> bool:
-        """True if a row of 13 words can only be a row of the open table, so that it need not be parsed yet."""
+    def accepts_clean_rows(self) -> bool:
+        """True if a row of 13 words can only be a row of the open table."""
         facts = self._facts
         return (
             facts is not None
@@ -104,27 +103,18 @@ class TableAssembler:
             and self._pending is None
         )
 
-    def add_split_row(self, row: SplitRow) -> None:
-        """Adds a row without parsing it."""
-        self._entries.append(row)
-        self._last_row = None
-        self._has_rows = True
-
-    def add_uniform_rows(self, rows: UniformRows) -> None:
+    def add_uniform_rows(self, rows: UniformRows) -> Iterator[Event]:
         """Adds consecutive rows of the fast parser."""
         self._entries.append(rows)
         self._uniform_row_count += len(rows.lines)
-        self._last_row = None
+        self._short_last_row = None
         self._has_rows = True
+        yield from self._yield_full_chunk()
 
-    @property
-    def is_full(self) -> bool:
-        """True if enough rows for a chunk are waiting, together or alone."""
-        return max(self._uniform_row_count, len(self._entries)) >= CHUNK_ROWS
-
-    def yield_chunk(self) -> Iterator[Event]:
-        """Yields the rows so far as a chunk of the open table."""
-        yield from self._yield_chunk(is_last=False)
+    def _yield_full_chunk(self) -> Iterator[Event]:
+        """Yields the rows so far as a chunk of the open table if they are enough, together or alone."""
+        if max(self._uniform_row_count, len(self._entries)) >= CHUNK_ROWS:
+            yield from self._yield_chunk(is_last=False)
 
     def add_row(self, line: int, text: str, words: list[str]) -> Iterator[Event]:
         """Adds words that begin like a row."""
@@ -147,13 +137,12 @@ class TableAssembler:
                 "nccl-tests' order, out of place first"
             ]
         yield from self._add_or_refuse(line, text, words)
-        if self.is_full:
-            yield from self._yield_chunk(is_last=False)
+        yield from self._yield_full_chunk()
 
     def refuse_wrapped_row(self) -> Iterator[Event]:
         """Refuses the last row if it has one placement only. Called if figures follow it on the next line."""
-        row, self._last_row = self._last_row, None
-        if row is not None and self._entries and self._entries[-1] is row and is_short(row):
+        row, self._short_last_row = self._short_last_row, None
+        if row is not None and self._entries and self._entries[-1] is row:
             self._entries.pop()
             self._has_rows = bool(self._entries)
             yield self.make_refusal(row.line, row.text, "figures follow on the next line: the lines are wrapped")
@@ -188,7 +177,7 @@ class TableAssembler:
 
     def count_unrelated_line(self) -> Iterator[Event]:
         """Counts an unrelated line. An incomplete row is refused after too many of them."""
-        self._last_row = None
+        self._short_last_row = None
         if self._pending:
             self._pending.continuations += 1
             if self._pending.continuations > _MAX_CONTINUATIONS:
@@ -204,7 +193,7 @@ class TableAssembler:
         facts, entries = self._facts, self._entries
         if facts is None or facts.has_header or not entries:
             return
-        if not line.is_units_line and not (line.begins_columns and are_descending(entries, facts)):
+        if not line.is_units_line and not (line.begins_columns and are_descending(entries)):
             return
         self._entries, self._uniform_row_count, self._has_rows = [], 0, False
         for row in single_rows(entries):
@@ -271,9 +260,10 @@ class TableAssembler:
             self._pending = _PartialRow(line, text, words)
             return
         try:
-            self._last_row = parse_row(line, text, words, columns, facts.group)
-            self._entries.append(self._last_row)
+            row = parse_row(line, text, words, columns, facts.group)
+            self._entries.append(row)
             self._has_rows = True
+            self._short_last_row = row if is_short(row) else None
         except NotARowError as error:
             if is_incomplete(words, columns):
                 self._pending = _PartialRow(line, text, words)

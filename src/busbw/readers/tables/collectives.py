@@ -1,5 +1,6 @@
 """Finds the collective of a log: by its name, by the ratio busbw / algbw, and by the columns of its rows."""
 
+import math
 import re
 
 from busbw.collectives import Collective, collectives
@@ -9,15 +10,10 @@ _LONGEST_FIRST = sorted(collectives().values(), key=lambda collective: len(colle
 _ANY_NAME = re.compile("|".join(f"(?P<{entry.name}>{entry.spelling})" for entry in _LONGEST_FIRST), re.IGNORECASE)
 
 
-def collectives_in(text: str) -> list[str]:
-    """Returns the collectives in a text, each once, in order: "16x H100 + all2all" names alltoall."""
-    return list(dict.fromkeys(match.lastgroup for match in _ANY_NAME.finditer(text) if match.lastgroup))
-
-
 def single_collective_in(text: str) -> str | None:
-    """Returns the collective of a text that names exactly one; None otherwise."""
-    names = collectives_in(text)
-    return names[0] if len(names) == 1 else None
+    """Returns the collective of a text that names exactly one: "16x H100 + all2all" names alltoall. None otherwise."""
+    names = {match.lastgroup for match in _ANY_NAME.finditer(text)}
+    return names.pop() if len(names) == 1 else None
 
 
 def rank_bounds(collective: Collective, low: float, high: float) -> tuple[int, int] | None:
@@ -31,20 +27,12 @@ def rank_bounds(collective: Collective, low: float, high: float) -> tuple[int, i
     # ratio = ceiling * (1 - 1/n), so n = ceiling / (ceiling - ratio)
     if low >= ceiling or high < 0:
         return None
-    min_ranks = max(1, _ceil(ceiling / (ceiling - max(low, 0.0))))
+    # The number of ranks tolerates a rounding error, so that 7.9999999999 counts as 8.
+    min_ranks = max(1, math.ceil(ceiling / (ceiling - max(low, 0.0)) - 1e-9))
     if high >= ceiling:
         return (min_ranks, 0)
-    max_ranks = _floor(ceiling / (ceiling - high))
+    max_ranks = math.floor(ceiling / (ceiling - high) + 1e-9)
     return (min_ranks, max_ranks) if min_ranks <= max_ranks else None
-
-
-# Both tolerate a rounding error, so that 7.9999999999 counts as 8.
-def _ceil(value: float) -> int:
-    return int(-(-(value - 1e-9) // 1))
-
-
-def _floor(value: float) -> int:
-    return int((value + 1e-9) // 1)
 
 
 def names_with_columns(*, has_operator: bool, has_root: bool) -> frozenset[str]:

@@ -12,8 +12,8 @@ _PLACEMENTS = re.compile(
     r"[#\s]*(in-place|out-of-place)(?:\s*\([^()]*\))?\s+(in-place|out-of-place)(?:\s*\([^()]*\))?\s*$"
 )
 
-AddContent = Callable[[TableFacts], bool]
-"""Adds the content of a line to the facts of its table. Returns false if the line has none for this table."""
+AddContent = Callable[[TableFacts], None]
+"""Adds the content of a line to the facts of its table."""
 
 
 def split_header(text: str) -> list[str]:
@@ -60,17 +60,15 @@ def parse_column_line(text: str) -> AddContent | None:
     return partial(_add_unit, unit) if unit else None
 
 
-def _name_placements(placements: tuple[Placement, ...], facts: TableFacts) -> bool:
+def _name_placements(placements: tuple[Placement, ...], facts: TableFacts) -> None:
     facts.named_placements = placements
-    return True
 
 
-def _add_unit(unit: str, facts: TableFacts) -> bool:
+def _add_unit(unit: str, facts: TableFacts) -> None:
     facts.columns = facts.columns._replace(unit=unit)
-    return True
 
 
-def _add_column_names(words: tuple[str, ...], facts: TableFacts) -> bool:
+def _add_column_names(words: tuple[str, ...], facts: TableFacts) -> None:
     facts.has_header = True
     placement_count = words.count("algbw")
     # Programs that print an operator and a root print two placements.
@@ -96,7 +94,6 @@ def _add_column_names(words: tuple[str, ...], facts: TableFacts) -> bool:
     if has_backends:
         backends = tuple(f"backend {number}" for number in range(1, placement_count + 1))
         facts.columns = facts.columns._replace(backends=backends)
-    return True
 
 
 def _parse_units(header_words: Sequence[str]) -> str:

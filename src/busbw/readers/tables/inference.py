@@ -5,7 +5,6 @@ each table.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import pairwise
 
 from busbw.collectives import bandwidth_ratio
@@ -14,11 +13,10 @@ from busbw.readers.tables import arithmetic
 from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
 from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.identity import TableIdentity, agrees_with_columns, identify, stated_identity
-from busbw.readers.tables.layouts import NotARowError, RawRow, parse_row
+from busbw.readers.tables.layouts import RawRow
 from busbw.readers.tables.plain_rows import PlainColumns
 from busbw.readers.tables.quantities import NOT_FINITE, half_step, is_number
 from busbw.readers.tables.rows import RowBuilder
-from busbw.readers.tables.split_rows import SplitRow
 from busbw.readers.tables.uniform_rows import UniformRows
 from busbw.units import count_text
 
@@ -31,9 +29,7 @@ _MIN_DESCENDING_ROWS = 3
 _SAMPLE_ROWS = 2
 """Number of rows with precise figures that decide about a table first."""
 
-SingleRow = RawRow | SplitRow
-"""A row to interpret, with its line number and its text."""
-Entry = SingleRow | UniformRows
+Entry = RawRow | UniformRows
 """A row, or several uniform ones."""
 _NumberedRow = tuple[RawRow, tuple[PlacementNumbers, ...]]
 """A row with the numbers of each placement."""
@@ -62,7 +58,7 @@ class TableInference:
         """
         if self._row_builder is not None:
             return self._build_rows(entries, self._row_builder)
-        self._may_have_passes = not are_descending(entries, self.facts)
+        self._may_have_passes = not are_descending(entries)
         if rows := self._build_stated_rows(entries):
             return rows, []
         settings = dict(self.facts.settings)
@@ -140,21 +136,18 @@ class TableInference:
                     has_parts = may_be_fast and len(entry.lines) > 1
                     remaining += reversed(entry.halves() if has_parts else entry.raw_rows())
                 continue
-            try:
-                raw = _parse_row(entry, self.facts)
-            except NotARowError as error:
-                refused.append(Refusal(line=entry.line, text=entry.text, reason=str(error)))
-                continue
-            placements = tuple(map(arithmetic.parse_numbers, raw.placement_texts))
-            if reason := self._find_contradiction(raw, placements):
-                refused.append(Refusal(line=raw.line, text=raw.text, reason=reason))
+            placements = tuple(map(arithmetic.parse_numbers, entry.placement_texts))
+            if reason := self._find_contradiction(entry, placements):
+                refused.append(Refusal(line=entry.line, text=entry.text, reason=reason))
             else:
-                rows += builder.rows(raw, placements)
+                rows += builder.rows(entry, placements)
         return rows, refused
 
     def _infer_facts(self, entries: Sequence[Entry]) -> RowBuilder:
         """Infers all facts of the table from these rows, and adds warnings."""
-        numbered_rows = self._parse_numbers(entries)
+        numbered_rows = [
+            (raw, tuple(map(arithmetic.parse_numbers, raw.placement_texts))) for raw in single_rows(entries)
+        ]
         self._select_interpretation(numbered_rows)
         common = self._common_ratio(numbered_rows)
         has_one_ratio = len(self.facts.group_ranks) < 2  # groups may differ in their number of ranks
@@ -189,17 +182,6 @@ class TableInference:
             )
         self._replace_by_exact_factor(shared_ratio)
         return RowBuilder(self.facts, self.identity, self._interpretation, may_have_passes=self._may_have_passes)
-
-    def _parse_numbers(self, entries: Sequence[Entry]) -> list[_NumberedRow]:
-        """Parses the rows and their figures. Omits those that are no valid rows."""
-        numbered_rows: list[_NumberedRow] = []
-        for row in single_rows(entries):
-            try:
-                raw = _parse_row(row, self.facts)
-            except NotARowError:
-                continue
-            numbered_rows.append((raw, tuple(map(arithmetic.parse_numbers, raw.placement_texts))))
-        return numbered_rows
 
     def _common_ratio(self, numbered_rows: list[_NumberedRow]) -> arithmetic.CommonRatio:
         """Returns busbw / algbw of the consistent figures."""
@@ -273,17 +255,17 @@ class TableInference:
         return ""
 
 
-def are_descending(entries: Sequence[Entry], facts: TableFacts) -> bool:
+def are_descending(entries: Sequence[Entry]) -> bool:
     """True if each of several rows has a smaller size than the row above, so that they are no passes of -N."""
     row_count = 1
-    for earlier, size in pairwise(_valid_sizes(entries, facts)):
+    for earlier, size in pairwise(_sizes(entries)):
         if size >= earlier:
             return False
         row_count += 1
     return row_count >= _MIN_DESCENDING_ROWS
 
 
-def single_rows(entries: Iterable[Entry]) -> Iterator[SingleRow]:
+def single_rows(entries: Iterable[Entry]) -> Iterator[RawRow]:
     """Yields the rows of all entries one by one."""
     for entry in entries:
         if isinstance(entry, UniformRows):
@@ -292,20 +274,12 @@ def single_rows(entries: Iterable[Entry]) -> Iterator[SingleRow]:
             yield entry
 
 
-def _valid_sizes(entries: Sequence[Entry], facts: TableFacts) -> Iterator[int]:
-    """Yields the sizes of the rows that can be parsed."""
+def _sizes(entries: Sequence[Entry]) -> Iterator[int]:
     for entry in entries:
         if isinstance(entry, UniformRows):
             yield from entry.sizes_bytes
-            continue
-        with suppress(NotARowError):
-            yield _parse_row(entry, facts).size
-
-
-def _parse_row(row: SingleRow, facts: TableFacts) -> RawRow:
-    if isinstance(row, RawRow):
-        return row
-    return parse_row(row.line, row.text, row.words, facts.columns, facts.group)
+        else:
+            yield entry.size
 
 
 def _count_rows(entry: Entry) -> int:
@@ -316,14 +290,12 @@ def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
     """Returns the first row and the rows with the most significant digits of busbw, which determine the factor best."""
     positions = [(entry, index) for entry in entries for index in range(_count_rows(entry))]
     # Leading zeros are not significant.
-    digit_counts = [len(text.lstrip("0.")) for entry in entries for text in _busbw_texts(entry)]
+    busbw_texts = (
+        text
+        for entry in entries
+        for text in (entry.busbw_texts if isinstance(entry, UniformRows) else (entry.placement_texts[0].busbw,))
+    )
+    digit_counts = [len(text.lstrip("0.")) for text in busbw_texts]
     by_precision = sorted(range(len(positions)), key=digit_counts.__getitem__, reverse=True)
     selected = [positions[number] for number in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
     return [entry.raw_row(index) if isinstance(entry, UniformRows) else entry for entry, index in selected]
-
-
-def _busbw_texts(entry: Entry) -> Sequence[str]:
-    """Returns the printed busbw out of place of each row."""
-    if isinstance(entry, UniformRows):
-        return entry.busbw_texts
-    return (entry.words[7] if isinstance(entry, SplitRow) else entry.placement_texts[0].busbw,)

@@ -6,7 +6,9 @@ arithmetic if the words are a valid row.
 """
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from busbw.logs import Placement
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, REDOPS, is_value, parse_integer, without_groups
@@ -47,8 +49,8 @@ class RawRow(NamedTuple):
     """The whole line, for messages."""
     size: int
     """Bytes."""
-    elements: int
-    """The count column."""
+    elements: int | None
+    """The count column. None if the row has none."""
     dtype: str | None
     redop: str | None
     """None if the row has no operator column or "none" in it."""
@@ -58,6 +60,12 @@ class RawRow(NamedTuple):
     """One entry per placement, or per backend if the log has several side by side."""
     timestamp: str | None
     group: int = 0
+    variant: str | None = None
+    """Backend or kernel, if the log has a column for it."""
+    cycle: int = 0
+    """Pass that the row states. 0 also if it states none."""
+    figure_fields: Mapping[Placement, dict[str, Any]] = MappingProxyType({})
+    """Fields of `Figure` besides the printed figures, such as samples."""
 
 
 class ColumnLayout(NamedTuple):
@@ -230,6 +238,6 @@ def share_count(raw: RawRow) -> float | None:
 
     It is the number of ranks if the size covers a share of each rank, as for all_gather. Otherwise it is 1.
     """
-    if raw.dtype is None or raw.elements == 0:
+    if raw.dtype is None or not raw.elements:
         return None
     return raw.size / (raw.elements * ELEMENT_BYTES[raw.dtype])

@@ -4,6 +4,8 @@ from itertools import chain, repeat
 from operator import lt
 from typing import Literal
 
+import msgspec
+
 from busbw.collectives import collectives
 from busbw.logs import Figure, Placement, Row
 from busbw.readers.tables.arithmetic import GBPS_PER_UNIT, UNITS_US, Interpretation, PlacementNumbers
@@ -55,9 +57,11 @@ class RowBuilder:
             ]
         names: tuple[Placement, ...] = columns.placements if len(figures) == len(columns.placements) else ("unstated",)
         named: dict[Placement, Figure] = {
-            name: figure for name, figure in zip(names, figures, strict=False) if figure is not None
+            name: msgspec.structs.replace(figure, **raw.figure_fields.get(name, {}))
+            for name, figure in zip(names, figures, strict=False)
+            if figure is not None
         }
-        return [self._make_row(raw, named, None)]
+        return [self._make_row(raw, named, raw.variant)]
 
     @property
     def accepts_uniform_rows(self) -> bool:
@@ -88,6 +92,7 @@ class RowBuilder:
     def _make_row(self, raw: RawRow, figures: dict[Placement, Figure], variant: str | None) -> Row:
         identity, groups = self._identity, self._facts.group_ranks
         configuration = (raw.dtype, raw.redop, -1 if raw.root is None else raw.root)
+        counted_cycle = self._next_cycle(raw.group, raw.size, configuration) if self._may_have_passes else 0
         return Row(
             line=raw.line,
             collective=identity.collective,
@@ -98,7 +103,7 @@ class RowBuilder:
             root=raw.root,
             ranks=groups.get(raw.group, identity.ranks) if groups else identity.ranks,
             group=raw.group,
-            cycle=self._next_cycle(raw.group, raw.size, configuration) if self._may_have_passes else 0,
+            cycle=raw.cycle or counted_cycle,
             variant=variant,
             figures=figures,
             timestamp=raw.timestamp,

@@ -15,10 +15,9 @@ from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.quantities import DTYPES
-from busbw.readers.tables.split_rows import WORD_COUNT, SplitRow
 from busbw.readers.tables.unrelated_lines import is_unrelated
 from busbw.readers.text.broken_rows import reject_broken_row
-from busbw.readers.text.row_forms import begin_with_counts, is_clean_row, is_complete_row, may_be_part
+from busbw.readers.text.row_forms import WORD_COUNT, begin_with_counts, is_complete_row, may_be_part
 from busbw.readers.wrappers import cleaning
 from busbw.readers.wrappers.anchors import MAX_LENGTH
 
@@ -82,10 +81,6 @@ class CleanLineReader:
         is_library_line = "CCL " in body and cleaning.is_library_line(body)
         if is_library_line and "CCL version" not in body:
             return
-        if self._add_split_row(line, words):
-            if self.assembler.is_full:
-                yield from self.assembler.yield_chunk()
-            return
         may_be_row = len(words) > 4 and not _TYPES.isdisjoint(words) and not is_library_line
         if may_be_row and (row_start := layouts.find_row_start(body)) >= 0:
             yield from self._read_row(line, body[row_start:])
@@ -122,17 +117,6 @@ class CleanLineReader:
 
     def _refuse(self, line: CleanLine, reason: str) -> Refusal:
         return self._assembler_for(line.writer).make_refusal(line.number, line.text, reason)
-
-    def _add_split_row(self, line: CleanLine, words: list[str]) -> bool:
-        """Adds a row that needs no parsing yet. Returns false if the line is no such row."""
-        if len(words) != WORD_COUNT or line.is_cut or not is_clean_row(line.body, words):
-            return False
-        assembler = self._assembler_for(line.writer)
-        is_added = line.body.isascii() and assembler.accepts_split_rows
-        if is_added:
-            assembler.add_split_row(SplitRow(line.number, line.text, words))
-            self._remember_row(assembler, line, line.body)
-        return is_added
 
     def _read_row(self, line: CleanLine, row_text: str) -> Iterator[Event]:
         """Adds a row to the table of its writer. `row_text` is the line from the size column on."""

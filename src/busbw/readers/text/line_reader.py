@@ -14,6 +14,7 @@ from busbw.readers.other_tables.published_tables import (
     read_published_tables,
 )
 from busbw.readers.tables.events import Event, UserClaims
+from busbw.readers.tables.headers import MAX_REMARK_LENGTH
 from busbw.readers.text.clean_line_reader import CleanLine, CleanLineReader
 from busbw.readers.text.plain_remarks import is_plain_remark
 from busbw.readers.text.row_forms import begin_like_row
@@ -71,7 +72,7 @@ class LineReader:
         is_row_incomplete = self._clean_lines.assembler.is_waiting
         if is_other_table_open or is_row_incomplete or self._unwrapper.has_text_after_lines:
             return False
-        return is_plain_remark(text)
+        return len(text) <= MAX_REMARK_LENGTH and is_plain_remark(text)  # the cache keeps no long lines
 
     def finish(self) -> Iterator[Event]:
         """Yields the rest of all open tables."""

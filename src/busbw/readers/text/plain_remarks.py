@@ -5,7 +5,6 @@ Most lines of a log with many short tables are plain remarks of headers and foot
 
 from functools import lru_cache
 
-from busbw.readers.tables.headers import MAX_REMARK_LENGTH
 from busbw.readers.tables.quantities import DTYPES
 
 _TYPES = frozenset(DTYPES)
@@ -15,19 +14,9 @@ _CLEANING_MARKS = ("CCL ", "<", "&", "\\n", "[repeated ", "\x1b")
 If unwrapping.py or cleaning.py would change more than the prefix of the line, the line contains one of these texts."""
 
 
-def is_plain_remark(text: str) -> bool:
-    """True if a line that begins with '#' is a plain remark."""
-    if len(text) > MAX_REMARK_LENGTH:  # the cache would need much memory for long lines
-        return _check(text)
-    return _check_with_cache(text)
-
-
 @lru_cache(maxsize=1024)  # a long log repeats most lines of its headers
-def _check_with_cache(text: str) -> bool:
-    return _check(text)
-
-
-def _check(text: str) -> bool:
+def is_plain_remark(text: str) -> bool:
+    """True if a line that begins with '#' is a plain remark. It must not be longer than `MAX_REMARK_LENGTH`."""
     needs_cleaning = not text.isascii() or any(mark in text for mark in _CLEANING_MARKS)
     words = text.split()
     # BuildKit writes a number after '#' before each line, also before rows: "#12 0.531 ROW".

@@ -1,15 +1,27 @@
 """Forms of rows and of their parts, which the words of a line show."""
 
-from busbw.readers.tables.quantities import DTYPES, is_value, parse_integer
-from busbw.readers.tables.split_rows import has_row_form
+from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value, parse_integer
 
+WORD_COUNT = 13
+"""Size, count, type, operator, root, then time, algbw, busbw and wrong elements of both placements."""
 _MAX_FIGURES = 40
 """More figures than any part of a row has."""
 
 
 def is_clean_row(text: str, words: list[str]) -> bool:
-    """True if 13 words are a row, and their text has no tags of other writers."""
-    return has_row_form(words) and "[" not in text
+    """True if words are a row of current nccl-tests, and their text has no tags of other writers.
+
+    layouts.py checks the figures.
+    """
+    return (
+        len(words) == WORD_COUNT
+        and words[2] in DTYPES
+        and all(word.isdecimal() and len(word) < 19 for word in words[:2])  # fits into 64 bits
+        and words[3] in REDOPS
+        and (words[4] == "-1" or words[4].isdecimal())
+        and (words[12].isdecimal() or words[12] == "N/A")
+        and "[" not in text
+    )
 
 
 def is_complete_row(words: list[str]) -> bool:

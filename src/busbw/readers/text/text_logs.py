@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator
 from busbw.logs import Refusal
 from busbw.readers.lines.cut_lines import CutRule, find_cut_rule
 from busbw.readers.lines.line_stream import LineStream
-from busbw.readers.lines.long_lines import move_cuts
-from busbw.readers.lines.source import LogSource
+from busbw.readers.lines.source import MAX_LINE_BYTES, LogSource
 from busbw.readers.tables.events import Event, UserClaims
-from busbw.readers.tables.split_rows import WORD_COUNT, SplitRow
 from busbw.readers.tables.uniform_rows import ROW_ENDS
 from busbw.readers.text.clean_line_reader import CleanLineReader
 from busbw.readers.text.line_reader import LineReader
@@ -34,7 +32,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         reason = f"the lines are cut at {cut_rule.width} characters, which rows fill; save the log without line breaks"
         yield Refusal(line=1, text="", reason=reason)
         cut_rule = None
-    yield from stream_lines(move_cuts(source.lines()), source.name, claims, cut_rule)
+    yield from stream_lines(source.lines(), source.name, claims, cut_rule)
 
 
 def stream_lines(
@@ -56,25 +54,23 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
     # Prefix, wrapper and assembler of the last row. Only a general line changes them.
     prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.assembler
     for number, line in lines:
+        if len(line) >= MAX_LINE_BYTES:
+            yield Refusal(line=number, text="", reason=f"the line has more than {MAX_LINE_BYTES >> 20} MiB")
         whole_text = line.decode("utf-8", errors="replace")
         text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
         text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
-        if text_after_prefix.endswith(ROW_ENDS) and assembler.accepts_split_rows:
+        if text_after_prefix.endswith(ROW_ENDS) and assembler.accepts_clean_rows:
             rows = uniform_rows.read(number, text, prefix, wrapper)
             if rows is not None:
-                assembler.add_uniform_rows(rows)
-                if assembler.is_full:
-                    yield from assembler.yield_chunk()
+                yield from assembler.add_uniform_rows(rows)
                 continue
         if text_after_prefix.lstrip()[:1] == "#" and reader.is_plain_remark(text_after_prefix):
             yield from clean_lines.read_remark(number, text_after_prefix)
             continue
         words = text_after_prefix.split()
-        is_clean = len(words) == WORD_COUNT and is_clean_row(text_after_prefix, words)
-        if is_clean and text.isascii() and text[-1] == "\n" and assembler.accepts_split_rows:
-            assembler.add_split_row(SplitRow(number, text, words))
-            if assembler.is_full:
-                yield from assembler.yield_chunk()
+        is_clean = is_clean_row(text_after_prefix, words)
+        if is_clean and text.isascii() and text[-1] == "\n" and assembler.accepts_clean_rows:
+            yield from assembler.add_row(number, text, words)
             continue
         if reader.ignores(whole_text):
             continue

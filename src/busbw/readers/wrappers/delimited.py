@@ -11,6 +11,8 @@ from typing import NamedTuple
 from busbw.readers.tables.layouts import ColumnLayout, NotARowError, find_row_start, parse_row
 
 _DELIMITERS = (",", "\t", ";")
+_MAX_ESCAPED_LENGTH = 1 << 18
+"""Maximum length of a line in which escaped cells are searched, because each cell takes a search in the whole line."""
 
 
 class Message(NamedTuple):
@@ -51,7 +53,7 @@ class MessageColumn:
         A message that is not quoted may hold delimiters.
         """
         if not self._delimiter:
-            return _find_escaped(line) if '""' in line else None
+            return _find_escaped(line) if '""' in line and len(line) <= _MAX_ESCAPED_LENGTH else None
         cells = _split(line, self._delimiter)
         end = len(cells) - (self._column_count - 1 - self._position)
         return None if end <= self._position else _make_message(cells, self._position, end, self._delimiter)
@@ -83,7 +85,7 @@ def _find_escaped(line: str) -> Message | None:
             for position, cell in enumerate(cells)
             if '"' in cell and '"' + cell.replace('"', '""') + '"' in line
         )
-        positions = list(islice(escaped_positions, 2))  # each one takes a search in the whole line
+        positions = list(islice(escaped_positions, 2))
         if len(cells) > 1 and len(positions) == 1:
             return _make_message(cells, positions[0], positions[0] + 1, delimiter)
     return None

@@ -25,10 +25,8 @@ _PYTHON_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '
 _VALUE_WITH_LINES = re.compile(r'":\s?"(?:[^"\\]|\\[^n\\])*\\n')
 """A value of JSON with a line feed that is escaped once."""
 _MAX_KEY_NAME = 100
-KEY_PATTERN = r"""(?:["']([^"'\\]{1,100})["']\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z"""
-"""Key before the string that is its value. The key is in one of the two groups."""
-MAX_KEY_LENGTH = 150
-"""Maximum number of characters of a match of `KEY_PATTERN`."""
+_MAX_KEY_LENGTH = 150
+"""Maximum number of characters of a key with its quotation marks and blanks."""
 _KEY_BEFORE_EQUALS = re.compile(r"\b(\w{1,100})=\Z")
 _COLON = re.compile(r"\s{0,20}:")
 _REPEATED_SUFFIX = "_lines"
@@ -37,7 +35,6 @@ _MAX_KEYS = 4096
 """Maximum number of keys that are kept. A log of any length may have a new key on each line."""
 _BEFORE_ELEMENT = " \t,[("
 """Characters that may stand before an element of an array."""
-_BRACKET = re.compile(r"[{}\[\]]")
 _TABLE_TAG = re.compile(r"(?:^|\\n)[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
 """Tag of an HTML table, which is the header of a published table or holds a row."""
 _BETWEEN_FIELDS = " ,:"
@@ -60,10 +57,6 @@ class QuotedText(NamedTuple):
     """The line around the string, which may name the writer."""
     is_closed: bool
     """False if the line ends within the string."""
-
-
-_REPEATED_STRING = QuotedText("", "", is_closed=True)
-"""A string that repeats another one."""
 
 
 class _String(NamedTuple):
@@ -109,21 +102,18 @@ class QuotedStrings:
     def find(self, text: str) -> list[QuotedText]:
         """Returns the strings with known keys, and those that hold rows or header lines.
 
-        Remembers the keys of the latter, up to a limit. A string that repeats the rows of an earlier string of the same
-        object is returned without its text: it counts as found, but its rows are not read twice.
+        Remembers the keys of the latter, up to a limit.
         """
         is_python = "'" in text and _PYTHON_LINES.search(text)
         if not is_python and '"' not in text:
             self._read_end(text.rstrip(_PADDING), text)
             return []
         found: list[QuotedText] = []
-        repetitions = _Repetitions()
         end = 0
         for match in (_PYTHON_STRING if is_python else _STRING).finditer(text):
             between = text[end : match.start()]
             end = match.end()
             if between.strip(_BETWEEN_FIELDS):  # may have brackets
-                repetitions.read(between)
                 self._read_between(between, match.start(), text)
             string = _make_string(match)
             # As long as no key is known, an empty string can neither have a known key nor hold lines.
@@ -131,12 +121,12 @@ class QuotedStrings:
             is_key = string.is_closed and _COLON.match(text, end)
             if is_empty_and_unknown or is_key:
                 continue
-            if (quoted := self._read_value(string, between, text, repetitions)) is not None:
+            if (quoted := self._read_value(string, between, text)) is not None:
                 found.append(quoted)
         self._read_end(text[end:].rstrip(_PADDING), text)
         return found
 
-    def _read_value(self, string: "_String", between: str, text: str, repetitions: "_Repetitions") -> QuotedText | None:
+    def _read_value(self, string: "_String", between: str, text: str) -> QuotedText | None:
         """Returns a string that is a value or an element if it holds lines. `between` is the text before it."""
         own_key = _key_before(text, string.start)
         key = own_key or self._array_key
@@ -144,14 +134,12 @@ class QuotedStrings:
         if follows_text and "\\n" not in string.escaped:
             return None  # a quotation within other text
         if key.endswith(_REPEATED_SUFFIX) and key.removesuffix(_REPEATED_SUFFIX) in self._keys:
-            return _REPEATED_STRING
+            return QuotedText("", "", is_closed=True)  # counts as found, but its rows are not read twice
         content = string.decode()
         if key not in self._keys and not _has_anchor(content):
             return None
         if len(self._keys) < _MAX_KEYS:
             self._keys.add(key)
-        if repetitions.add_unless_repeated(content):
-            return _REPEATED_STRING
         # The surroundings of an element are other elements. They do not name the writer.
         has_surroundings = bool(own_key) or follows_text
         length = len(text) - (string.end - string.start)
@@ -175,61 +163,12 @@ class QuotedStrings:
             self._array_key = _key_before(text, text.rindex("["))
 
 
-class _Repetitions:
-    """Finds strings that repeat the rows of an earlier string in the same object.
-
-    Chat programs write a text and its parts in one object. Objects are known by the depth of brackets.
-    """
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._strings: list[tuple[int, set[str]]] = []
-        """Depth and rows of each earlier string of several lines in the objects that are open, by increasing depth."""
-        self._positions: dict[str, set[int]] = {}
-        """Positions in `_strings` of the strings with a row. A long line may have too many strings to compare each."""
-
-    def read(self, between: str) -> None:
-        """Reads the text between two strings."""
-        for bracket in _BRACKET.findall(between):
-            self._depth += 1 if bracket in "{[" else -1
-            while self._strings and self._strings[-1][0] > self._depth:
-                _, rows = self._strings.pop()
-                for row in rows:
-                    self._positions[row].remove(len(self._strings))
-
-    def add_unless_repeated(self, content: str) -> bool:
-        """Returns true if all rows of a string of several lines stand in an earlier string of the same object.
-
-        Otherwise adds the string to the earlier ones.
-        """
-        if "\n" not in content.strip():  # a line, which may be equal to another one
-            return False
-        rows = _rows_in(content)
-        positions = sorted((self._positions.setdefault(row, set()) for row in rows), key=len)
-        if len(rows) > 1 and set.intersection(*positions):
-            return True
-        for positions_of_row in positions:
-            positions_of_row.add(len(self._strings))
-        self._strings.append((self._depth, rows))
-        return False
-
-
-def _rows_in(content: str) -> set[str]:
-    """Returns the rows, and the lines of tables of cells, without their prefixes.
-
-    Lines of cells have anchors without a position (anchors.py).
-    """
-    lines = map(str.strip, content.splitlines())
-    anchors = [(line, anchor) for line in lines if (anchor := find_anchor(line))]
-    return {line[anchor.start :] for line, anchor in anchors if anchor.is_row or anchor.position is None}
-
-
 def _key_before(text: str, end: int) -> str:
-    """Returns the key of the value that begins at `end`. Empty if it has none.
+    """Returns the key of the value that begins at `end`, as in `"key": ` and `key=`. Empty if it has none.
 
-    The function finds the keys of `KEY_PATTERN`, which would take too long on each string of a long line.
+    A regular expression would take too long on each string of a long line.
     """
-    before = text[max(0, end - MAX_KEY_LENGTH) : end].rstrip()
+    before = text[max(0, end - _MAX_KEY_LENGTH) : end].rstrip()
     if before.endswith(":"):
         before = before[:-1].rstrip()
         if before.endswith(('"', "'")):

@@ -149,16 +149,6 @@ def test_lines_between_the_rows_of_a_markdown_table_lose_nothing(tmp_path: Path,
     )
 
 
-@pytest.mark.parametrize("name", ["h200_x4_sweep_c1", "nccl_tests_2_19_6_nccl"])
-def test_a_text_that_its_object_repeats_is_read_once(tmp_path: Path, name: str) -> None:
-    """Chat programs export a message as a text and as its blocks. Two messages are two logs."""
-    text = PATHS[name].read_text()
-    message = {"text": f"result:\n```\n{text}```", "blocks": [{"type": "rich_text", "text": text}]}
-    plain = readers.read(PATHS[name])
-    assert len(read(tmp_path, json.dumps([message])).rows) == len(plain.rows)
-    assert len(read(tmp_path, json.dumps([message, message])).rows) == 2 * len(plain.rows)
-
-
 def test_equal_lines_of_a_list_are_all_read(tmp_path: Path) -> None:
     row = next(line for line in PATHS["h200_x4_sweep_c1"].read_text().splitlines() if " 4194304 " in line)
     for text in (json.dumps({"lines": [f"{row}\n"] * 3}), repr([f"{row}\n".encode()] * 3)):

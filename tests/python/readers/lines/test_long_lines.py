@@ -1,4 +1,4 @@
-"""A line that is too long for memory is read in parts, and no row of it is lost or read twice."""
+"""A whole log may stand in one line. A line that is too long for memory is read in part, and that is reported."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,8 @@ import pytest
 
 from busbw import readers
 from busbw.logs import Log
-from busbw.readers.lines import long_lines, source
+from busbw.readers.lines import source
+from busbw.readers.text import text_logs
 
 SWEEP = Path(__file__).resolve().parents[3] / "golden" / "logs" / "h200_x4_sweep_c1.txt"
 LINES = SWEEP.read_text().splitlines()
@@ -39,16 +40,23 @@ def figures(log: Log) -> list[object]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_the_places_of_the_cuts_change_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_within_one_line(name: str, tmp_path: Path) -> None:
     expected = figures(readers.read(SWEEP)) * (2 if "two" in name else 1)
-    for max_line_bytes in (333, 701, 1024, 2049):
-        for module in (source, long_lines):
-            monkeypatch.setattr(module, "MAX_LINE_BYTES", max_line_bytes)
-        log = read(tmp_path, f"a line\n{DOCUMENTS[name]}\nlast line\n")
-        assert figures(log) == expected, max_line_bytes
-        assert not log.refused
-        assert len(log.tables) == len(expected) / 31
-        assert {row.line for row in log.rows} == {2}
+    log = read(tmp_path, f"a line\n{DOCUMENTS[name]}\nlast line\n")
+    assert figures(log) == expected
+    assert not log.refused
+    assert len(log.tables) == len(expected) / 31
+    assert {row.line for row in log.rows} == {2}
+
+
+def test_the_rest_of_a_line_above_the_limit_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    length = len(DOCUMENTS["string"])
+    for module in (source, text_logs):
+        monkeypatch.setattr(module, "MAX_LINE_BYTES", length)
+    whole = SWEEP.read_text()
+    log = read(tmp_path, f"{DOCUMENTS['string']}{whole!r}\n{whole}")
+    assert figures(log) == figures(readers.read(SWEEP)) * 2
+    assert [(refusal.line, "the line has more than" in refusal.reason) for refusal in log.refused] == [(1, True)]
 
 
 def test_lines_that_ansible_repeats_are_not_refused(tmp_path: Path) -> None:
@@ -63,9 +71,7 @@ def test_a_string_of_more_than_a_mebibyte(tmp_path: Path) -> None:
     assert (len(log.tables), log.refused) == (count, ())
 
 
-def test_the_last_row_of_a_string_that_ends_early_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (source, long_lines):
-        monkeypatch.setattr(module, "MAX_LINE_BYTES", 512)
+def test_the_last_row_of_a_string_that_ends_early_is_refused(tmp_path: Path) -> None:
     text = DOCUMENTS["string"]
     row = next(index for index, line in reversed([*enumerate(LINES)]) if line.strip()[:1].isdigit())
     end = text.index(json.dumps(LINES[row])[1:-1]) + len(LINES[row]) - 20

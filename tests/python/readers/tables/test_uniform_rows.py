@@ -39,7 +39,7 @@ NOISE = (
 )
 
 
-FAST_ROWS = (TableAssembler, "accepts_split_rows", False)
+FAST_ROWS = (TableAssembler, "accepts_clean_rows", False)
 UNIFORM_ROWS = (uniform_row_reader, "is_uniform_row", lambda *_: False)
 
 
