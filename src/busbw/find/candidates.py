@@ -20,8 +20,11 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 _MAX_CANDIDATES = 4000
 """Maximum number of candidates, which bounds the time and memory of a search. Those with the most slow flows remain."""
-_MIN_HASHED_SHARE = LINK_SHARES[-1] / 2
-"""Minimum share of slow flows of a part with hashed links: half of the smallest share that crosses a slow link."""
+_MIN_HASHED_SHARE = LINK_SHARES[-1] / 4
+"""Minimum share of slow flows of a part with hashed links: a quarter of the smallest share that crosses a slow link.
+
+Chance halves a share, and a part in both directions has only half of its slow flows if only one direction was hit. The
+part in both directions must remain a candidate, because it is a rival of the part in that direction."""
 
 
 @dataclass(frozen=True)
