@@ -15,8 +15,10 @@ from busbw.find.observations import RoundResult
 from busbw.find.power import search_power
 from busbw.find.rounds import Load, Round, load_class
 from busbw.find.search import Search
+from busbw.simulator.fabric import Fabric
+from busbw.simulator.faults import SimulatedFault
 from busbw.simulator.measurer import SimulatedMeasurer
-from busbw.simulator.simulation import Noise
+from busbw.simulator.simulation import Noise, Simulation
 
 NAMED_FAULTS = [
     ("gpu:3/5:1.5", {"kind": "gpu", "node": "n3", "gpu": 5}),
@@ -89,6 +91,16 @@ def test_one_slow_uplink_of_sixteen_is_named() -> None:
     assert not undecided
     assert (finding.kind, finding.leaf) == ("uplink", "leaf2")
     assert " on some connections; " in finding.says
+
+
+def test_a_slow_uplink_that_only_one_direction_hits_is_named_in_both() -> None:
+    """With this seed, no flow to the leaf crosses the slow link of 32, so nothing exonerates it in this direction."""
+    fabric = Fabric(nodes=16, gpus=8, layout="leaf-spine", nodes_per_group=4, is_adaptive=True)
+    fault = SimulatedFault(kind="one-uplink", place=(2, 23), slowdown=2.0)
+    seed = 3200007
+    [finding], undecided = find_parts(SearchSetup(Simulation(fabric, [fault], Noise(), seed), seed))
+    assert not undecided
+    assert (finding.kind, finding.leaf, finding.direction) == ("uplink", "leaf2", "both")
 
 
 def test_a_small_difference_beyond_a_slow_node_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
