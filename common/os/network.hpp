@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/os/descriptor.hpp"
@@ -32,6 +33,9 @@ struct Interface {
   std::string name;
   Endpoint address;  // port 0
   Endpoint mask;
+
+  /// For messages between ranks, see HasMembers (engine/values/message.hpp).
+  static auto members(auto& self) { return std::tie(self.name, self.address, self.mask); }
 };
 
 /// Returns the addresses of this host, loopback last, without IPv6 link-local addresses.

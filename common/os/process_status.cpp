@@ -1,11 +1,18 @@
-// Parses /proc/PID/stat.
+// Parses /proc/PID/stat, and walks up the process tree.
 #include "common/os/process_status.hpp"
+
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
 #include <sstream>
 
 namespace busbw {
+namespace {
+
+constexpr std::size_t kMaxAncestors = 64;  // real chains are much shorter; the bound ends a loop in a faulty /proc
+
+}  // namespace
 
 std::optional<ProcessStatus> read_process_status(long pid, const std::filesystem::path& proc) {
   // "17 (a (strange) name) S 16 ...": pid, command, state and parent. The last parenthesis ends the command.
@@ -20,5 +27,18 @@ std::optional<ProcessStatus> read_process_status(long pid, const std::filesystem
   if (!(after_command >> status.state >> status.parent_pid)) return std::nullopt;
   return status;
 }
+
+Ancestors ancestors_of(long pid, const std::filesystem::path& proc) {
+  Ancestors ancestors;
+  auto status = read_process_status(pid, proc);
+  while (status && status->parent_pid > 0 && ancestors.size() < kMaxAncestors) {
+    const long parent_pid = status->parent_pid;
+    status = read_process_status(parent_pid, proc);
+    if (status) ancestors.push_back({parent_pid, status->command});
+  }
+  return ancestors;
+}
+
+Ancestors process_ancestors() { return ancestors_of(getpid()); }
 
 }  // namespace busbw

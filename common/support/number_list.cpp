@@ -17,4 +17,10 @@ std::string number_list_text(std::span<const int> numbers) {
   return fmt::format("{} and {}", fmt::join(shown.first(shown.size() - 1), ", "), shown.back());
 }
 
+std::string process_ranks_text(int process, int ranks_per_process) {
+  const int first = process * ranks_per_process;
+  if (ranks_per_process == 1) return fmt::format("rank {}", first);
+  return fmt::format("ranks {} to {}", first, first + ranks_per_process - 1);
+}
+
 }  // namespace busbw

@@ -15,9 +15,7 @@ using Digest = std::array<std::byte, 32>;
 class Sha256 {
  public:
   static constexpr std::size_t kBlockBytes = 64;
-  /// `fastest` uses the processor's SHA instructions if it has them.
-  enum class Implementation { fastest, portable };
-  explicit Sha256(Implementation implementation = Implementation::fastest);
+  Sha256();
 
   /// Adds a multiple of kBlockBytes.
   Sha256& add_blocks(std::span<const std::byte> blocks);
@@ -25,7 +23,6 @@ class Sha256 {
   Digest finish(std::span<const std::byte> rest);
 
  private:
-  bool uses_sha_instructions_;
   std::array<std::uint32_t, 8> state_;
   std::uint64_t added_bytes_ = 0;
 };

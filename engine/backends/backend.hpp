@@ -1,7 +1,7 @@
 #pragma once
 // ADD A BACKEND HERE: the interface between a backend and the measuring loop. A backend knows no options, writes no
-// output and does not measure host time. One backend is an exception: the recording backend wraps another backend and
-// writes a trace with host times. A process creates one Backend before it forks; each rank gets a Communicator from it.
+// output and does not measure host time, except for a trace: the host backend can wrap its communicators in ones that
+// record operations with host times. A process creates one Backend before it forks; each rank gets a Communicator.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
+#include "common/support/comma_list.hpp"
 #include "common/support/error.hpp"
 #include "common/support/near_miss.hpp"
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
-#include "options/comma_list.hpp"
 
 namespace busbw {
 namespace {

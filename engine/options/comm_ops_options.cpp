@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "comm_ops/comm_ops_runner.hpp"
+#include "common/support/comma_list.hpp"
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
-#include "options/comma_list.hpp"
 
 namespace busbw {
 namespace {

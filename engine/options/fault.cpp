@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "common/support/comma_list.hpp"
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
-#include "options/comma_list.hpp"
 
 namespace busbw {
 namespace {

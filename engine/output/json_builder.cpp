@@ -22,13 +22,6 @@ void JsonBuilder::key(std::string_view name) {
   needs_comma_ = false;
 }
 
-void JsonBuilder::quoted_key(std::string_view name) {
-  separate_value();
-  text_ += quoted(name);
-  text_ += ':';
-  needs_comma_ = false;
-}
-
 void JsonBuilder::value(std::nullptr_t) {
   separate_value();
   text_ += "null";
@@ -59,8 +52,8 @@ void JsonBuilder::fixed(double number, int decimals) {
 void JsonBuilder::text_object(std::string_view name, const std::vector<std::pair<std::string, std::string>>& pairs) {
   object(name, [&] {
     for (const auto& [member, text] : pairs) {
-      quoted_key(member);
-      value(text);
+      separate_value();
+      text_ += fmt::format("{}:{}", busbw::quoted(member), busbw::quoted(text));
     }
   });
 }

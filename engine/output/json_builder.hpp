@@ -24,8 +24,6 @@ class JsonBuilder {
   void close_array() { close(']'); }
   /// Starts a member of an object. `name` is a constant of the program and is written without escaping.
   void key(std::string_view name);
-  /// Starts a member with any name, which is escaped.
-  void quoted_key(std::string_view name);
 
   void value(std::nullptr_t);
   void value(bool value);
@@ -97,7 +95,7 @@ class JsonBuilder {
       close_object();
     });
   }
-  /// Writes a member that is an object with a text member for each pair of name and text.
+  /// Writes a member that is an object with a text member for each pair of name and text. Both are escaped.
   void text_object(std::string_view name, const std::vector<std::pair<std::string, std::string>>& pairs);
   /// Writes an array without a key, for use inside another array.
   template <class Values, class Write>

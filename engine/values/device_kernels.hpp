@@ -11,24 +11,23 @@
 
 namespace busbw {
 
-/// Algorithm of a kernel, with nccl-tests' number.
+/// Algorithm of a kernel. `vectors`: 16 bytes at a time, instead of one element.
 enum class DeviceKernel {
-  all_reduce_lsa,               // 1
-  all_reduce_lsa_vectors,       // 2
-  all_reduce_multimem,          // 3
-  all_reduce_multimem_vectors,  // 4
-  alltoall_lsa,                 // 1
-  alltoall_lsa_vectors,         // 2
-  alltoall_gin,                 // 3
-  alltoall_hybrid,              // 4
+  all_reduce_lsa,
+  all_reduce_lsa_vectors,
+  all_reduce_multimem,
+  all_reduce_multimem_vectors,
+  alltoall_lsa,
+  alltoall_lsa_vectors,
+  alltoall_gin,
+  alltoall_hybrid,  // stores to reachable ranks, network transfers to the other ranks
 };
 
-/// Number, text and requirements of one kernel.
+/// Number and requirements of one kernel.
 struct DeviceKernelInfo {
   DeviceKernel kernel;
   std::string_view collective;
   int number;  // number for -D
-  std::string_view description;  // "stores to peers' memory, 16 bytes at a time"
   bool needs_peer_memory = false;  // all ranks must reach each other's memory by loads and stores
   bool needs_multimem = false;     // requires NVLink multicast
   bool needs_gin = false;          // requires a network with transfers that the GPU starts
@@ -36,49 +35,30 @@ struct DeviceKernelInfo {
 
 /// All kernels of -D, by collective and number.
 inline constexpr std::array kDeviceKernels{
-    DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_lsa,
-                     .collective = "all_reduce",
-                     .number = 1,
-                     .description = "loads and stores of peers' memory, one element at a time",
-                     .needs_peer_memory = true},
+    DeviceKernelInfo{
+        .kernel = DeviceKernel::all_reduce_lsa, .collective = "all_reduce", .number = 1, .needs_peer_memory = true},
     DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_lsa_vectors,
                      .collective = "all_reduce",
                      .number = 2,
-                     .description = "loads and stores of peers' memory, 16 bytes at a time",
                      .needs_peer_memory = true},
     DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_multimem,
                      .collective = "all_reduce",
                      .number = 3,
-                     .description = "NVLink multicast, one element at a time",
                      .needs_peer_memory = true,
                      .needs_multimem = true},
     DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_multimem_vectors,
                      .collective = "all_reduce",
                      .number = 4,
-                     .description = "NVLink multicast, 16 bytes at a time",
                      .needs_peer_memory = true,
                      .needs_multimem = true},
-    DeviceKernelInfo{.kernel = DeviceKernel::alltoall_lsa,
-                     .collective = "alltoall",
-                     .number = 1,
-                     .description = "stores to peers' memory, one element at a time",
-                     .needs_peer_memory = true},
-    DeviceKernelInfo{.kernel = DeviceKernel::alltoall_lsa_vectors,
-                     .collective = "alltoall",
-                     .number = 2,
-                     .description = "stores to peers' memory, 16 bytes at a time",
-                     .needs_peer_memory = true},
-    DeviceKernelInfo{.kernel = DeviceKernel::alltoall_gin,
-                     .collective = "alltoall",
-                     .number = 3,
-                     .description = "network transfers that the GPU starts",
-                     .needs_gin = true},
+    DeviceKernelInfo{
+        .kernel = DeviceKernel::alltoall_lsa, .collective = "alltoall", .number = 1, .needs_peer_memory = true},
+    DeviceKernelInfo{
+        .kernel = DeviceKernel::alltoall_lsa_vectors, .collective = "alltoall", .number = 2, .needs_peer_memory = true},
+    DeviceKernelInfo{.kernel = DeviceKernel::alltoall_gin, .collective = "alltoall", .number = 3, .needs_gin = true},
     // Needs no peer memory: the GPU sends over the network to every rank that it cannot store to.
-    DeviceKernelInfo{.kernel = DeviceKernel::alltoall_hybrid,
-                     .collective = "alltoall",
-                     .number = 4,
-                     .description = "stores to reachable ranks, network transfers to the other ranks",
-                     .needs_gin = true}};
+    DeviceKernelInfo{
+        .kernel = DeviceKernel::alltoall_hybrid, .collective = "alltoall", .number = 4, .needs_gin = true}};
 
 /// CTAs (thread blocks) of a kernel: the maximum of -V, and nccl-tests' default.
 inline constexpr int kMaxDeviceCtas = 128;

@@ -21,7 +21,7 @@
 
 #include "common/os/signal_mask.hpp"
 #include "common/os/ticker.hpp"
-#include "common/support/process_ranks.hpp"
+#include "common/support/number_list.hpp"
 #include "measure/clock.hpp"
 #include "watch/watchdog.hpp"
 

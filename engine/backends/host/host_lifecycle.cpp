@@ -71,10 +71,4 @@ std::unique_ptr<CommunicatorLifecycle> make_host_lifecycle(ConnectTeam connect) 
   return std::make_unique<HostLifecycle>(std::move(connect));
 }
 
-std::string missing_host_lifecycle_call(LifecycleCall call) {
-  if (call == LifecycleCall::abort) return "the host backend has no abort; drop -a";
-  if (call == LifecycleCall::finalize) return "the host backend has no finalize";
-  return {};
-}
-
 }  // namespace busbw

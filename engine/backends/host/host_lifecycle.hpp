@@ -3,7 +3,6 @@
 // sockets or shared memory.
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "backends/backend.hpp"
 
@@ -13,9 +12,7 @@ namespace busbw {
 /// exists at the same time on some ranks.
 using ConnectTeam = std::function<std::unique_ptr<Communicator>(Team& team, bool is_derived)>;
 
+/// The lifecycle has no finalize and no abort.
 std::unique_ptr<CommunicatorLifecycle> make_host_lifecycle(ConnectTeam connect);
-
-/// Backend::missing_lifecycle_call of the host backend, which has no finalize and no abort.
-std::string missing_host_lifecycle_call(LifecycleCall call);
 
 }  // namespace busbw

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "common/support/comma_list.hpp"
+
 namespace busbw {
 namespace {
 
@@ -39,13 +41,10 @@ bool is_listed(std::string_view name, std::string_view list) {
   if (excludes) list.remove_prefix(1);
   const bool is_exact = list.starts_with('=');
   if (is_exact) list.remove_prefix(1);
-  bool is_found = false;
-  while (!list.empty()) {
-    const std::string_view entry = list.substr(0, list.find(','));
+  const bool is_found = std::ranges::any_of(split_at_commas(list), [&](std::string_view entry) {
     const std::string_view listed = entry.substr(0, entry.find(':'));
-    if (is_exact ? name == listed : name.starts_with(listed)) is_found = true;
-    list.remove_prefix(std::min(entry.size() + 1, list.size()));
-  }
+    return !listed.empty() && (is_exact ? name == listed : name.starts_with(listed));
+  });
   return is_found != excludes;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
 
 namespace busbw {
@@ -75,13 +76,6 @@ class RasConnection {
 
 bool has_greeting_reply(const std::string& received) { return received.find('\n') != received.npos; }
 
-/// Text from outside, without characters that a terminal could interpret as a command.
-std::string printable(std::string_view line) {
-  std::string text(line.substr(0, kMaxLineBytes));
-  std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
-  return text;
-}
-
 bool is_heading(std::string_view line) {
   return line.find_first_not_of("= \r") == line.npos || line == "Errors" || line == "Warnings";
 }
@@ -97,7 +91,7 @@ std::vector<std::string> parse_findings(std::string_view answer) {
     remaining.remove_prefix(std::min(line.size() + 1, remaining.size()));
     if (is_heading(line)) continue;
     if (lines.size() + 1 < kMaxRasLines) {
-      lines.push_back(printable(line));
+      lines.push_back(printable(line.substr(0, kMaxLineBytes)));
     } else {
       ++omitted;
     }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/host/host_traits.hpp"
 #include "backends/host/memory/shared_memory_backend.hpp"
 #include "backends/host/sockets/socket_backend.hpp"
 #include "backends/nccl/flow_paths.hpp"
@@ -16,7 +15,7 @@
 #include "common/support/near_miss.hpp"
 #include "common/support/version.hpp"
 #include "options/backend_checks.hpp"
-#include "recording/recording_backend.hpp"
+#include "recording/recorder.hpp"
 #include "rendezvous/world/gpu_request.hpp"
 #include "replay/replay_communicators.hpp"
 
@@ -33,7 +32,7 @@ int further_layers(const Options& options) {
   return options.replay ? layer_count(options.replay->program()) : 0;
 }
 
-std::unique_ptr<Backend> make_unrecorded_host(const Options& options, const World& world) {
+std::unique_ptr<HostBackend> make_unrecorded_host(const Options& options, const World& world) {
   const int ranks = local_ranks(options, world);
   if (world.size > 1) {
     std::optional<int> first_on_host;
@@ -52,7 +51,8 @@ std::unique_ptr<Backend> make_host(const Options& options, const World& world, c
   if (options.neighbor)
     throw UsageError(
         fmt::format("--with {}: a neighbor cannot be recorded; run without busbw record", options.settings.neighbor));
-  return make_recording_backend(std::move(backend), *trace, options.settings.threads);
+  backend->wrap_communicators(make_recorder(*trace, options.settings.threads));
+  return backend;
 }
 
 std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, const GpuSurvey& survey) {

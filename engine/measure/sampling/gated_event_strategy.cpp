@@ -3,8 +3,8 @@
 #include "measure/sampling/gated_event_strategy.hpp"
 
 #include <algorithm>
+#include <exception>
 
-#include "measure/sampling/closed_gate.hpp"
 #include "measure/sampling/device_event_strategy.hpp"
 
 namespace busbw {
@@ -12,6 +12,31 @@ namespace {
 
 // Maximum number of chunks that give the device time. A batch that does not fit behind the gate needs several.
 constexpr std::size_t kMaxTimedChunks = 8;
+
+/// Closes a gate. The destructor opens it if `open` was not called.
+class ClosedGate {
+ public:
+  explicit ClosedGate(Gate& gate) : gate_(gate) { gate_.close(); }
+  ClosedGate(const ClosedGate&) = delete;
+  ClosedGate& operator=(const ClosedGate&) = delete;
+  ~ClosedGate() {
+    if (is_open_) return;
+    try {
+      gate_.open();
+    } catch (const std::exception&) {
+      // A destructor must not throw. The exception that left the scope reports the failure.
+    }
+  }
+  /// Opens the gate. Throws if that fails, unlike the destructor.
+  void open() {
+    is_open_ = true;
+    gate_.open();
+  }
+
+ private:
+  Gate& gate_;
+  bool is_open_ = false;
+};
 
 }  // namespace
 

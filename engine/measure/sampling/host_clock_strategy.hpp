@@ -1,11 +1,39 @@
 #pragma once
 // Samples by the host clock, for backends that complete an operation before its call returns.
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "backends/observing_communicator.hpp"
 #include "measure/sampling/host_timestamps.hpp"
 #include "measure/sampling/iteration_runner.hpp"
 #include "measure/sampling/sampling_strategy.hpp"
-#include "measure/sampling/start_delay_communicator.hpp"
 
 namespace busbw {
+
+/// Measures the delay between a host timestamp and the start of the rank's next operation. Reads the clock once at the
+/// first operation after each timestamp.
+class StartDelayCommunicator final : public ObservingCommunicator {
+ public:
+  /// Both arguments must outlive this object.
+  StartDelayCommunicator(Communicator& inner, HostTimestamps& timestamps)
+      : ObservingCommunicator(inner), timestamps_(timestamps) {}
+
+  /// Allocates memory for the delays of further timestamps, so that none is allocated while time is measured.
+  void reserve(std::size_t timestamps) { delays_s_.resize(count_ + timestamps); }
+  /// Delays so far in seconds, one per timestamp that an operation followed.
+  std::span<const double> delays_s() const { return std::span(delays_s_).first(count_); }
+
+ private:
+  void begin_operation(const ObservedOperation& /*operation*/) override {
+    if (const auto timestamp_s = timestamps_.take_latest_s(); timestamp_s && count_ < delays_s_.size())
+      delays_s_[count_++] = monotonic_s() - *timestamp_s;
+  }
+
+  HostTimestamps& timestamps_;
+  std::vector<double> delays_s_;  // the first `count_` are measured
+  std::size_t count_ = 0;
+};
 
 /// An operation that waits for all ranks ends on all of them at about the same moment. So the delay from the end of one
 /// iteration to the start of the next one is the rank's arrival, and ranks on different machines need no common clock.

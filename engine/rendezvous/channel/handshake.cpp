@@ -86,7 +86,7 @@ Bytes ClientHandshake::greeting(std::span<const std::byte> challenge, const Clie
   if (has_sent_greeting_) throw BrokenMessage();
   nonces_.server = MessageReader(challenge).take<Nonce>();
   has_sent_greeting_ = true;
-  return with_proof(token_, nonces_, FrameKind::greeting, client.packed());
+  return with_proof(token_, nonces_, FrameKind::greeting, MessageWriter().add(client).bytes());
 }
 
 ClientHandshake::HandshakeResult ClientHandshake::result_of(FrameKind kind, std::span<const std::byte> body) const {
@@ -117,8 +117,7 @@ Bytes ServerHandshake::challenge() const { return MessageWriter().add(nonces_.se
 ServerHandshake::ClientIdentity ServerHandshake::read_greeting(const std::string& token,
                                                                std::span<const std::byte> greeting) const {
   const CheckedFrame frame = check_proof(token, nonces_, FrameKind::greeting, greeting);
-  MessageReader reader(frame.body);
-  return {ClientInfo::unpack(reader), frame.is_proved};
+  return {MessageReader(frame.body).take<ClientInfo>(), frame.is_proved};
 }
 
 Bytes ServerHandshake::welcome(const std::string& token, const std::string& host) const {

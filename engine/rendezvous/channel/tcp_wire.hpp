@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "rendezvous/team/job.hpp"
 #include "values/message.hpp"
@@ -40,33 +41,17 @@ inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 
 /// Identity of a client. A process has one control connection for heartbeats and one connection for each of its ranks.
 struct ClientInfo {
-  bool is_control = false;  // true for the control connection of a process, false for the connection of a rank
+  /// 1 for the control connection of a process, 0 for the connection of a rank. Not a bool, because a bool with another
+  /// value from the network would be undefined.
+  std::uint8_t is_control = 0;
   std::int32_t process = 0;
   std::int32_t processes = 1;
   std::int32_t ranks_per_process = 1;
   std::int64_t pid = 0;
   std::string host;
 
-  Bytes packed() const {
-    return MessageWriter()
-        .add(is_control)
-        .add(process)
-        .add(processes)
-        .add(ranks_per_process)
-        .add(pid)
-        .add(host)
-        .bytes();
-  }
-  /// Throws BrokenMessage if the message is too short.
-  static ClientInfo unpack(MessageReader& reader) {
-    ClientInfo client;
-    client.is_control = reader.take<std::uint8_t>() != 0;
-    client.process = reader.take<std::int32_t>();
-    client.processes = reader.take<std::int32_t>();
-    client.ranks_per_process = reader.take<std::int32_t>();
-    client.pid = reader.take<std::int64_t>();
-    client.host = reader.take_text();
-    return client;
+  static auto members(auto& self) {
+    return std::tie(self.is_control, self.process, self.processes, self.ranks_per_process, self.pid, self.host);
   }
 };
 

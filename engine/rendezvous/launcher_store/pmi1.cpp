@@ -1,6 +1,6 @@
 // Shares a text of process 0 through the PMI-1 daemon of a launcher such as MPICH's mpiexec. Requests and replies are
 // lines of text on a socket that the launcher opened (PMI_FD).
-#include "rendezvous/launcher_store/pmi1.hpp"
+#include "rendezvous/launcher_store/shared_text.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 // Shares a text of process 0 through the PMIx daemon of a launcher such as Open MPI's mpirun. The library is the one
 // that the daemon uses, opened at run time.
-#include "rendezvous/launcher_store/pmix.hpp"
+#include "rendezvous/launcher_store/shared_text.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/os/ancestors.hpp"
 #include "common/os/environment.hpp"
+#include "common/os/process_status.hpp"
 #include "common/os/ticker.hpp"
 #include "rendezvous/launcher_store/pmix_interface.hpp"
 #include "rendezvous/launcher_store/store_errors.hpp"

@@ -1,9 +1,6 @@
 // Selects the protocol of the launcher's key-value store.
 #include "rendezvous/launcher_store/shared_text.hpp"
 
-#include "rendezvous/launcher_store/pmi1.hpp"
-#include "rendezvous/launcher_store/pmix.hpp"
-
 namespace busbw {
 
 std::string share_text(LauncherStore store, int process, const std::string& text, const StoreWait& wait) {

@@ -19,4 +19,15 @@ struct StoreWait {
 /// used. Throws EnvironmentError if the store is not available, and Error with ExitCode::rank_lost after the limit.
 std::string share_text(LauncherStore store, int process, const std::string& text, const StoreWait& wait);
 
+/// Like share_text, through PMIx, the interface of Open MPI and PRRTE. The library is the one that the launcher's
+/// daemon has loaded, or the system's. BUSBW_PMIX names another one. Slurm has PMIx too, but a job of Slurm finds
+/// process 0 by Slurm's variables.
+std::string share_text_by_pmix(int process, const std::string& text, const StoreWait& wait);
+
+/// Like share_text, through PMI-1, the line protocol of Hydra (MPICH, Intel MPI). Uses the socket PMI_FD, which
+/// connects the process to the launcher's daemon on its node.
+std::string share_text_by_pmi1(int process, const std::string& text, const StoreWait& wait);
+/// Like share_text_by_pmi1, over the socket `descriptor`, which stays open. For tests.
+std::string share_text_over(int descriptor, int process, const std::string& text, const StoreWait& wait);
+
 }  // namespace busbw

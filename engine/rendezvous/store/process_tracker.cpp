@@ -9,8 +9,8 @@
 #include <set>
 
 #include "common/os/ticker.hpp"
+#include "common/support/number_list.hpp"
 #include "common/support/printable.hpp"
-#include "common/support/process_ranks.hpp"
 
 namespace busbw {
 namespace {

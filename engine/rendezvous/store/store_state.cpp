@@ -23,30 +23,6 @@ Bytes bytes_of(const std::string& text) {
 
 }  // namespace
 
-Bytes StoreRequest::packed() const {
-  return MessageWriter()
-      .add(op)
-      .add(number)
-      .add(key)
-      .add(std::span<const std::byte>(value))
-      .add(amount)
-      .add(member)
-      .bytes();
-}
-
-StoreRequest StoreRequest::unpack(std::span<const std::byte> bytes) {
-  MessageReader reader(bytes);
-  StoreRequest request;
-  request.op = reader.take<Op>();
-  request.number = reader.take<std::uint32_t>();
-  request.key = reader.take_text();
-  request.value = reader.take_bytes();
-  request.amount = reader.take<std::int64_t>();
-  request.member = reader.take<std::int32_t>();
-  if (request.op > Op::missing) throw BrokenMessage();
-  return request;
-}
-
 /// Returns the reason to refuse a request, or an empty string.
 std::string StoreState::refusal_reason(const StoreRequest& request) const {
   if (request.key.empty() || request.key.size() > kMaxKeyBytes)

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -24,10 +25,9 @@ struct StoreRequest {
   /// barrier: the member that arrives. get: the member that sets the key, or -1.
   std::int32_t member = -1;
 
-  /// Encodes the request for `unpack`.
-  Bytes packed() const;
-  /// Throws BrokenMessage if the bytes are not a request.
-  static StoreRequest unpack(std::span<const std::byte> bytes);
+  static auto members(auto& self) {
+    return std::tie(self.op, self.number, self.key, self.value, self.amount, self.member);
+  }
 };
 
 /// Reply to one request, for the client that sent it.
@@ -37,6 +37,9 @@ struct StoreReply {
   std::uint32_t number = 0;
   Kind kind = Kind::done;
   Bytes value;  // get: value; missing: members that have not arrived, as int32; refused: reason
+
+  /// The client's number is not sent: it means something only to the server.
+  static auto members(auto& self) { return std::tie(self.number, self.kind, self.value); }
 };
 
 /// Not thread-safe.

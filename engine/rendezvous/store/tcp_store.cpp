@@ -39,7 +39,7 @@ Error wait_timeout_error(const StoreRequest& request, const Bytes& missing, doub
 std::uint32_t TcpStore::send(StoreRequest request) {
   if (callbacks_.aborted()) throw JobAborted();
   request.number = next_number_++;
-  channel_.send(FrameKind::request, request.packed());
+  channel_.send(FrameKind::request, MessageWriter().add(request).bytes());
   return request.number;
 }
 
@@ -77,11 +77,7 @@ std::optional<StoreReply> TcpStore::decode_reply(const TcpChannel::ReceivedFrame
     throw JobAborted();
   }
   if (received.kind != FrameKind::reply) return std::nullopt;
-  StoreReply reply;
-  reply.number = reader.take<std::uint32_t>();
-  reply.kind = reader.take<StoreReply::Kind>();
-  reply.value = reader.take_bytes();
-  return reply;
+  return reader.take<StoreReply>();
 }
 
 Bytes TcpStore::send_and_wait(StoreRequest request) {

@@ -285,10 +285,13 @@ void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> b
   if (connection.closes_when_sent) return;  // the client is rejected, or its process is lost
   if (!connection.is_authenticated) return handle_handshake_frame(id, kind, content);
   switch (kind) {
-    case FrameKind::request:
+    case FrameKind::request: {
       if (connection.knows_failure) return;
-      for (const StoreReply& reply : state_.handle_request(id, StoreRequest::unpack(content))) send_reply(reply);
+      auto request = reader.take<StoreRequest>();
+      if (request.op > StoreRequest::Op::missing) throw BrokenMessage();
+      for (const StoreReply& reply : state_.handle_request(id, std::move(request))) send_reply(reply);
       return;
+    }
     case FrameKind::phase: return tracker_.record_phase(connection.process, reader);
     case FrameKind::heartbeat:
       tracker_.record_heartbeat(connection.process, reader);
@@ -356,8 +359,7 @@ void TcpStoreServer::handle_greeting(std::uint64_t id, const ServerHandshake& ha
 }
 
 void TcpStoreServer::send_reply(const StoreReply& reply) {
-  send(reply.client, FrameKind::reply,
-       MessageWriter().add(reply.number).add(reply.kind).add(std::span<const std::byte>(reply.value)).bytes());
+  send(reply.client, FrameKind::reply, MessageWriter().add(reply).bytes());
 }
 
 /// Queues a frame and sends as much as possible without blocking.

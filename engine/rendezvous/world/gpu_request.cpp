@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
 
+#include "common/support/comma_list.hpp"
 #include "common/support/printable.hpp"
 
 namespace busbw {
@@ -18,9 +18,7 @@ constexpr const char* kCountVariables[]{"BUSBW_REQUESTED_GPUS", "SLURM_GPUS_ON_N
 
 /// True if a text of `kCountVariables` has a number that is not 0.
 bool names_gpus(std::string_view text) {
-  while (!text.empty()) {
-    const std::string_view entry = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+  for (const std::string_view entry : split_at_commas(text)) {
     const std::string_view count = entry.substr(entry.rfind(':') + 1);  // npos + 1 is 0
     // The number may be too large for an integer.
     const bool is_number = count.find_first_not_of("0123456789") == count.npos;

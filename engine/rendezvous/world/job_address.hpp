@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "common/os/ancestors.hpp"
 #include "common/os/environment.hpp"
+#include "common/os/process_status.hpp"
 #include "rendezvous/world/launcher_claim.hpp"
 #include "rendezvous/world/store_address.hpp"
 

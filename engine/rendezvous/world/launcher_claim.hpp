@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/os/ancestors.hpp"
 #include "common/os/environment.hpp"
+#include "common/os/process_status.hpp"
 #include "rendezvous/world/launcher_table.hpp"
 #include "rendezvous/world/variable_setting.hpp"
 

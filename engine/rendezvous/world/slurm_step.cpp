@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 
+#include "common/support/comma_list.hpp"
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
@@ -35,9 +36,7 @@ std::optional<std::uint64_t> read_number(Environment environment, std::initializ
 std::optional<int> parse_tasks_on_node(std::string_view text, std::uint64_t node) {
   constexpr std::string_view kRepeatStart = "(x";
   std::uint64_t end_node = 0;  // index after the last node of the parts so far
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
+  for (const std::string_view part : split_at_commas(text)) {
     const std::size_t repeat_start = part.find(kRepeatStart);
     const auto tasks = parse_digits(part.substr(0, repeat_start));
     std::optional<std::uint64_t> nodes = 1;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "common/os/ancestors.hpp"
 #include "common/os/environment.hpp"
+#include "common/os/process_status.hpp"
 #include "rendezvous/world/store_address.hpp"
 
 namespace busbw {

@@ -1,4 +1,4 @@
-#include "common/os/ancestors.hpp"
+#include "common/os/process_status.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -17,3 +17,8 @@ TEST_CASE("number_list_text: lists the first eight numbers and counts the rest")
   CHECK(number_list_text(all.first(8)) == "3, 4, 5, 6, 7, 8, 9 and 10");
   CHECK(number_list_text(all) == "3, 4, 5, 6, 7, 8, 9, 10 and 12 more");
 }
+
+TEST_CASE("process_ranks_text: one rank, or the first and the last") {
+  CHECK(process_ranks_text(3, 1) == "rank 3");
+  CHECK(process_ranks_text(1, 4) == "ranks 4 to 7");
+}

@@ -144,7 +144,7 @@ class FakeServer {
       case FrameKind::greeting: return channel.send(FrameKind::welcome, connection.handshake->welcome(kToken, "far"));
       case FrameKind::heartbeat: return channel.send(FrameKind::heartbeat, {});
       case FrameKind::request: {
-        const auto number = StoreRequest::unpack(received.body).number;
+        const auto number = MessageReader(received.body).take<StoreRequest>().number;
         const Bytes broadcast = MessageWriter().add(std::size_t{0}).add(std::span<const std::byte>()).bytes();
         return channel.send(
             FrameKind::reply,

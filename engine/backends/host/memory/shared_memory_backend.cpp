@@ -11,12 +11,11 @@ namespace busbw {
 
 SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process, std::string version,
                                          int further_layers, int concurrent_layers)
-    : processes_(processes),
+    : HostBackend(std::move(version)),
+      processes_(processes),
       ranks_(processes * threads_per_process),
       layers_(1 + further_layers),
       concurrent_layers_(concurrent_layers),
-      version_(std::move(version)),
-      cpu_name_(busbw::cpu_name()),
       cache_bytes_(last_cache_bytes()) {}
 
 std::vector<std::string> SharedMemoryBackend::warnings() const {
@@ -30,11 +29,6 @@ void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
     throw std::logic_error("SharedMemoryBackend::reserve: the rank count differs from the constructor's");
   workspace_ = std::make_unique<Workspace>(ranks, buffer_bytes, processes_ > 1 ? Sharing::processes : Sharing::threads,
                                            layers_, concurrent_layers_);
-}
-
-std::unique_ptr<CommunicatorLifecycle> SharedMemoryBackend::make_lifecycle(Team& world) {
-  return make_host_lifecycle(
-      [this, &world](Team& team, bool is_derived) { return connect_layer(world, team, is_derived ? 1 : 0); });
 }
 
 std::unique_ptr<Communicator> SharedMemoryBackend::connect_layer(Team& world, Team& group, int layer) {

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <functional>
 
+#include "common/support/comma_list.hpp"
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
 
@@ -49,13 +50,8 @@ Endpoint without_mapping(const Endpoint& endpoint) {
 
 /// True if `name` begins with a prefix of the comma list `prefixes`.
 bool has_listed_prefix(std::string_view name, std::string_view prefixes) {
-  for (;;) {
-    const std::size_t comma = prefixes.find(',');
-    const std::string_view prefix = prefixes.substr(0, comma);
-    if (!prefix.empty() && name.starts_with(prefix)) return true;
-    if (comma == std::string_view::npos) return false;
-    prefixes.remove_prefix(comma + 1);
-  }
+  return std::ranges::any_of(split_at_commas(prefixes),
+                             [&](std::string_view prefix) { return !prefix.empty() && name.starts_with(prefix); });
 }
 
 /// Names of the interfaces, each once. An interface with several addresses occurs several times in `interfaces`.

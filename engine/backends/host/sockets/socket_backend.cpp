@@ -27,12 +27,11 @@ std::string interface_prefixes() {
 }  // namespace
 
 SocketBackend::SocketBackend(int first_rank, int ranks, std::string version, std::optional<int> first_on_host)
-    : first_rank_(first_rank),
+    : HostBackend(std::move(version)),
+      first_rank_(first_rank),
       ranks_(ranks),
-      version_(std::move(version)),
       first_on_host_(first_on_host),
-      interfaces_(select_interfaces(interfaces(), interface_prefixes(), kInterfacesVariable)),
-      cpu_name_(busbw::cpu_name()) {}
+      interfaces_(select_interfaces(interfaces(), interface_prefixes(), kInterfacesVariable)) {}
 
 std::optional<NetworkPort> SocketBackend::network_port(int index) const {
   const std::vector<std::string> names = port_names(interfaces_);
@@ -61,7 +60,7 @@ void SocketBackend::reserve(int ranks, std::size_t buffer_bytes) {
   buffers_ = std::make_unique<RankBuffers>(ranks, buffer_bytes, 0, Sharing::threads);
 }
 
-std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
+std::unique_ptr<Communicator> SocketBackend::connect_layer(Team& world, Team& group, int /*layer*/) {
   if (!buffers_) throw std::logic_error("SocketBackend::connect: call reserve first");
   {
     const std::lock_guard lock(mutex_);

@@ -129,10 +129,9 @@ std::vector<std::optional<int>> SocketMesh::exchange_information(Team& group) {
   PeerInfo& own_info = members_[static_cast<std::size_t>(rank_)];
   own_info = {own_info.world_rank, host_name(), loopback_namespace_id(), own_interfaces_, rank_};
   std::vector<std::optional<int>> ranks;
-  for (const Bytes& encoded : all_gather_values(group, own_info.encoded())) {
+  for (PeerInfo& info : all_gather_values(group, own_info)) {
     ranks.emplace_back();
-    if (encoded.empty()) continue;
-    PeerInfo info = decode_peer_info(encoded);
+    if (info.host.empty()) continue;
     if (info.rank < 0 || info.rank >= size()) throw BrokenMessage();
     ranks.back() = info.rank;
     members_[static_cast<std::size_t>(info.rank)] = std::move(info);

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/sockets/peer_info.hpp"
 #include "common/os/network.hpp"
 #include "rendezvous/team/team.hpp"
 
@@ -20,6 +19,25 @@ class SocketAcceptor;
 
 /// Environment variable with a comma list of prefixes of interface names; see select_interfaces.
 inline constexpr std::string_view kInterfacesVariable = "BUSBW_SOCKET_IFNAME";
+
+/// Identity and location of a rank, which all ranks of a group exchange before they connect.
+struct PeerInfo {
+  int world_rank = 0;
+  std::string host;  // empty if the rank was lost meanwhile
+  /// Equal on ranks that share a loopback interface; empty if unknown (loopback_namespace_id in socket_addresses.hpp).
+  std::string loopback_namespace;
+  std::vector<Interface> interfaces;
+  int rank = 0;  // in the communicator
+
+  /// True if both ranks are known to reach each other over loopback. False for two containers of one host with separate
+  /// networks.
+  bool shares_loopback_with(const PeerInfo& other) const {
+    return !loopback_namespace.empty() && loopback_namespace == other.loopback_namespace;
+  }
+  static auto members(auto& self) {
+    return std::tie(self.world_rank, self.host, self.loopback_namespace, self.interfaces, self.rank);
+  }
+};
 
 /// One rank's connections: nonblocking, without delay for small messages (TCP_NODELAY), not encrypted. The destructor
 /// closes them.
@@ -82,7 +100,7 @@ class SocketMesh {
   std::string pinned_interface_;
   int rank_;
   std::vector<PeerInfo> members_;  // by rank; of a lost rank, the information from before its loss
-  std::vector<Descriptor> connections_;     // by rank
+  std::vector<Descriptor> connections_;  // by rank
   std::map<int, std::string> unreachable_;  // reason by rank
 };
 

@@ -107,7 +107,7 @@ TEST_CASE("query_ras: a long answer is truncated, and terminal commands are remo
   const Listener listener("SERVER PROTOCOL 2\n", kHead + many);
   const auto lines = query_ras(listener.where());
   REQUIRE(lines.size() == kMaxRasLines);
-  CHECK(lines[0].starts_with("?[2J line 0x"));
+  CHECK(lines[0].starts_with("\\x1b[2J line 0x"));
   CHECK(lines[0].size() < 300);
   CHECK(lines.back() == "... and 77 more lines");
 }

@@ -1,4 +1,4 @@
-#include "rendezvous/launcher_store/pmi1.hpp"
+#include "rendezvous/launcher_store/shared_text.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

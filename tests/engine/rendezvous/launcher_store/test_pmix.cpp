@@ -1,4 +1,4 @@
-#include "rendezvous/launcher_store/pmix.hpp"
+#include "rendezvous/launcher_store/shared_text.hpp"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>

@@ -33,7 +33,7 @@ class ManualStore {
     const auto received = next_frame(*server_);
     REQUIRE(received);
     REQUIRE(received->kind == FrameKind::request);
-    return StoreRequest::unpack(received->body);
+    return MessageReader(received->body).take<StoreRequest>();
   }
   void answer(std::uint32_t number, std::string_view value) {
     server_->send(FrameKind::reply, MessageWriter()

@@ -31,6 +31,8 @@ ClientInfo rank_greeting(int process, int processes, int ranks_per_process = 1) 
   return greeting;
 }
 
+Bytes packed(const StoreRequest& request) { return MessageWriter().add(request).bytes(); }
+
 /// A server on the loopback interface.
 class TestServer {
  public:
@@ -135,7 +137,7 @@ TEST_CASE("TcpStoreServer: rejects clients without the token, and the job contin
       greet_with(""),
       [&](RawClient& client) {  // and continues as if it were accepted
         Bytes frames = client.greeting(right, "guess");
-        append_frame(frames, FrameKind::abort, packed(claimed));
+        append_frame(frames, FrameKind::abort, busbw::packed(claimed));
         client.send(frames);
       },
       [&](RawClient& client) { client.send(recorded); },  // without a hello
@@ -157,7 +159,7 @@ TEST_CASE("TcpStoreServer: rejects clients without the token, and the job contin
         client.send(FrameKind::greeting, bytes_of("short"));
       },
       [&](RawClient& client) { client.send(FrameKind::hello, bytes_of("short")); },
-      [&](RawClient& client) { client.send(FrameKind::abort, packed(claimed)); },
+      [&](RawClient& client) { client.send(FrameKind::abort, busbw::packed(claimed)); },
       [&](RawClient& client) { client.send(static_cast<FrameKind>(200), bytes_of("x")); }};
   for (std::size_t i = 0; i < scripts.size(); ++i) {
     CAPTURE(i);
@@ -283,7 +285,7 @@ TEST_CASE("TcpStoreServer: accepts a greeting that arrives byte by byte") {
   RunningPair pair;
   RawClient slow(pair.where());
   for (const std::byte one : slow.greeting(rank_greeting(0, 2))) slow.send(std::span(&one, 1));
-  slow.send(FrameKind::request, StoreRequest{StoreRequest::Op::set, 0, "slow", bytes_of("but sure"), 0, 0}.packed());
+  slow.send(FrameKind::request, packed(StoreRequest{StoreRequest::Op::set, 0, "slow", bytes_of("but sure"), 0, 0}));
   CHECK(text_of(pair.store(1).get("slow")) == "but sure");
   CHECK(pair.still_works());
 }
@@ -301,12 +303,12 @@ TEST_CASE("TcpStoreServer: disconnects a surplus rank connection that sends inva
       },
       [](RawClient& client) { client.send(FrameKind::heartbeat, {}); },
       [](RawClient& client) { client.send(FrameKind::abort, bytes_of("x")); },
-      [](RawClient& client) { client.send(FrameKind::abort, packed(Failure{ExitCode::good, "all is well"})); },
+      [](RawClient& client) { client.send(FrameKind::abort, busbw::packed(Failure{ExitCode::good, "all is well"})); },
       [](RawClient& client) {
-        client.send(FrameKind::abort, packed(Failure{static_cast<ExitCode>(77), "no such end"}));
+        client.send(FrameKind::abort, busbw::packed(Failure{static_cast<ExitCode>(77), "no such end"}));
       },
       [](RawClient& client) {
-        client.send(FrameKind::abort, packed(Failure{static_cast<ExitCode>(256), "0 to a shell"}));
+        client.send(FrameKind::abort, busbw::packed(Failure{static_cast<ExitCode>(256), "0 to a shell"}));
       },
       [](RawClient& client) { client.send(FrameKind::leave, {}); },
       [](RawClient& client) { client.send(FrameKind::welcome, {}); },
@@ -345,8 +347,8 @@ TEST_CASE("TcpStoreServer: random frames of an authenticated client never distur
     return body;
   };
   const std::vector<std::pair<FrameKind, Bytes>> known{
-      {FrameKind::request, StoreRequest{StoreRequest::Op::get, 0, "a key", {}, 0, 0}.packed()},
-      {FrameKind::request, StoreRequest{StoreRequest::Op::set, 0, "another key", bytes_of("value"), 1, 0}.packed()},
+      {FrameKind::request, packed(StoreRequest{StoreRequest::Op::get, 0, "a key", {}, 0, 0})},
+      {FrameKind::request, packed(StoreRequest{StoreRequest::Op::set, 0, "another key", bytes_of("value"), 1, 0})},
       {FrameKind::phase, MessageWriter().add(std::uint32_t{0}).add(std::uint8_t{1}).bytes()},
       {FrameKind::reply, bytes_of("it is not for a member to answer")},
       {FrameKind::welcome, bytes_of("nor to welcome")}};
@@ -367,7 +369,7 @@ TEST_CASE("TcpStoreServer: a member that never reads replies does not disturb th
   RawClient lazy(pair.where());
   lazy.send(lazy.greeting(rank_greeting(1, 2)));
   for (std::uint32_t i = 0; i < 40; ++i)
-    lazy.send(FrameKind::request, StoreRequest{StoreRequest::Op::get, i, "big", {}, 0, 0}.packed());
+    lazy.send(FrameKind::request, packed(StoreRequest{StoreRequest::Op::get, i, "big", {}, 0, 0}));
   CHECK(text_of(pair.store(1).get("big")) == big);
   CHECK(pair.still_works());
 }
@@ -514,7 +516,7 @@ TEST_CASE("TcpStoreServer: an abort reaches every client once; the first failure
   TestServer test_server(settings(2));
   TcpChannel zero = welcomed(test_server.where, process_greeting(0, 2));
   TcpChannel one = welcomed(test_server.where, process_greeting(1, 2));
-  one.send(FrameKind::abort, packed(Failure{ExitCode::wrong_data, "process 1 gives up"}));
+  one.send(FrameKind::abort, busbw::packed(Failure{ExitCode::wrong_data, "process 1 gives up"}));
   for (TcpChannel* channel : {&zero, &one}) {
     const auto received = next_frame(*channel);
     REQUIRE(received);
@@ -565,14 +567,14 @@ TEST_CASE("TcpStoreServer: a lost process with unread replies cannot continue, a
   zero->set("large", Bytes(StoreState::kMaxValueBytes), 0);
   constexpr int kReplies = 16;  // more than the system's buffers of a connection
   for (int i = 0; i < kReplies; ++i)
-    rank.send(FrameKind::request, StoreRequest{.op = StoreRequest::Op::get, .key = "large"}.packed());
-  rank.send(FrameKind::request, StoreRequest{.op = StoreRequest::Op::set, .key = "sent", .amount = 0}.packed());
+    rank.send(FrameKind::request, packed(StoreRequest{.op = StoreRequest::Op::get, .key = "large"}));
+  rank.send(FrameKind::request, packed(StoreRequest{.op = StoreRequest::Op::set, .key = "sent", .amount = 0}));
   zero->get("sent");
   CHECK(test_server.server.lose_processes({1}, "was left out: rank 1 hangs"));
   CHECK(next_frame(control));
   CHECK(test_server.server.lose_processes({2}, "was left out: rank 2 hangs"));
   CHECK(next_frame(other));  // process 1 was handled again before
-  rank.send(FrameKind::request, StoreRequest{.op = StoreRequest::Op::set, .key = "too late", .amount = 0}.packed());
+  rank.send(FrameKind::request, packed(StoreRequest{.op = StoreRequest::Op::set, .key = "too late", .amount = 0}));
   FrameKind last = FrameKind::reply;
   int failures = 0;
   while (const auto received = next_frame(rank)) {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/arena.hpp"
+#include "backends/host/rank_buffers.hpp"
 #include "support_ranks.hpp"
 
 using namespace busbw;
@@ -70,8 +70,8 @@ TEST_CASE("Barrier: no rank passes before all have arrived, also with more ranks
 }
 
 TEST_CASE("Barrier: processes") {
-  Arena arena(sizeof(SharedCounts), Sharing::processes);
-  SharedCounts& shared = *new (arena.data()) SharedCounts;
+  const RankBuffers memory(1, 0, RankBuffers::page_aligned(sizeof(SharedCounts)), Sharing::processes);
+  SharedCounts& shared = *new (memory.front()) SharedCounts;
   CHECK(run_processes(4, 1, [&](Team& team) { return pass_rounds(shared, team); }) == "");
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/host/arena.hpp"
+#include "backends/host/rank_buffers.hpp"
 #include "support_ranks.hpp"
 #include "support_reduction.hpp"
 
@@ -59,8 +59,8 @@ TEST_CASE("Channels: their memory stays modest and their chunks whole cache line
 
 TEST_CASE("exchange_chunks: every rank to every rank and itself, in and out of place, around the chunk size") {
   for (const int ranks : {1, 2, 3, 4, 7, 8}) {
-    Arena arena(Channels::bytes(ranks), Sharing::threads);
-    const Channels channels(arena.data(), ranks);
+    const RankBuffers memory(1, 0, RankBuffers::page_aligned(Channels::bytes(ranks)), Sharing::threads);
+    const Channels channels(memory.front(), ranks);
     const std::size_t chunk = channels.chunk_bytes();
     const std::string complaints = run_threads(ranks, [&](Team& team) {
       std::string complaint;
@@ -75,16 +75,16 @@ TEST_CASE("exchange_chunks: every rank to every rank and itself, in and out of p
 }
 
 TEST_CASE("exchange_chunks: processes") {
-  Arena arena(Channels::bytes(4), Sharing::processes);
-  const Channels channels(arena.data(), 4);
+  const RankBuffers memory(1, 0, RankBuffers::page_aligned(Channels::bytes(4)), Sharing::processes);
+  const Channels channels(memory.front(), 4);
   const std::string complaints =
       run_processes(2, 2, [&](Team& team) { return all_to_all(channels, team, 3 * channels.chunk_bytes() + 5, true); });
   CHECK(complaints == "");
 }
 
 TEST_CASE("exchange_chunks: only the named ranks take part, and peers are the communicator's ranks") {
-  Arena arena(Channels::bytes(5), Sharing::threads);
-  const Channels channels(arena.data(), 5);
+  const RankBuffers memory(1, 0, RankBuffers::page_aligned(Channels::bytes(5)), Sharing::threads);
+  const Channels channels(memory.front(), 5);
   const std::string complaints = run_threads(5, [&](Team& team) -> std::string {
     // A communicator of the ranks 4 and 1, in this order; 4 sends, 1 receives, the others do nothing.
     const std::vector<int> members{4, 1};
@@ -105,8 +105,8 @@ TEST_CASE("exchange_chunks: only the named ranks take part, and peers are the co
 }
 
 TEST_CASE("exchange_chunks: an abort ends the wait for a message that never comes") {
-  Arena arena(Channels::bytes(2), Sharing::threads);
-  const Channels channels(arena.data(), 2);
+  const RankBuffers memory(1, 0, RankBuffers::page_aligned(Channels::bytes(2)), Sharing::threads);
+  const Channels channels(memory.front(), 2);
   const auto teams = ThreadTeam::make(2);
   teams[1]->abort();
   std::byte byte{};

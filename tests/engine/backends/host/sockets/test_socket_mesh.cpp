@@ -25,11 +25,37 @@ using Listener = std::pair<int, std::string>;
 /// is a port at which nothing listens.
 std::vector<Listener> exchange_listeners(Team& team, int world_rank,
                                          const std::string& loopback_namespace = loopback_namespace_id()) {
-  all_gather_values(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces(), team.rank()}.encoded());
+  all_gather_values(team, PeerInfo{world_rank, "elsewhere", loopback_namespace, interfaces(), team.rank()});
   return all_gather_values(team, Listener(free_port(), std::string()));
 }
 
 }  // namespace
+
+TEST_CASE("PeerInfo: sent and received") {
+  const PeerInfo sent{7,
+                      "node07",
+                      "boot net:[1]",
+                      {{"eth0", endpoint_of("192.0.2.2", 0), endpoint_of("255.255.255.0", 0)},
+                       {"ib0", endpoint_of("2001:db8::2", 0), endpoint_of("ffff:ffff::", 0)}}};
+  const auto received = MessageReader(MessageWriter().add(sent).bytes()).take<PeerInfo>();
+  CHECK(received.world_rank == 7);
+  CHECK(received.host == "node07");
+  CHECK(received.loopback_namespace == "boot net:[1]");
+  REQUIRE(received.interfaces.size() == 2);
+  CHECK(received.interfaces[0].name == "eth0");
+  CHECK(received.interfaces[1].address.host() == "2001:db8::2");
+  CHECK(received.interfaces[1].mask.host() == "ffff:ffff::");
+}
+
+TEST_CASE("PeerInfo: the same host has a known and equal loopback namespace") {
+  PeerInfo one{.host = "node07", .loopback_namespace = "boot net:[1]", .interfaces = {}};
+  PeerInfo other{.host = "called otherwise", .loopback_namespace = "boot net:[1]", .interfaces = {}};
+  CHECK(one.shares_loopback_with(other));
+  other.loopback_namespace = "boot net:[2]";
+  CHECK_FALSE(one.shares_loopback_with(other));
+  one.loopback_namespace = other.loopback_namespace = "";
+  CHECK_FALSE(one.shares_loopback_with(other));
+}
 
 TEST_CASE("SocketMesh: every two ranks have a connection, and each leads to the right one") {
   for (const int ranks : {1, 2, 5, 16}) {

@@ -1,5 +1,5 @@
 #pragma once
-// Lists with commas, as flags have them.
+// Lists with commas, as flags and variables have them.
 #include <string_view>
 #include <vector>
 

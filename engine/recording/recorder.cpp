@@ -1,6 +1,5 @@
-// A backend around another one: its communicators write each operation, with its times, to the trace file of the
-// process.
-#include "recording/recording_backend.hpp"
+// A communicator around another one: it writes each operation, with its times, to the trace file of the process.
+#include "recording/recorder.hpp"
 
 #include <mutex>
 #include <utility>
@@ -100,42 +99,11 @@ class RecordingCommunicator final : public ObservingCommunicator {
   std::vector<OperationRecord*> open_;  // records of the current operation, which are completed at its end
 };
 
-class RecordingBackend final : public Backend {
+/// Opens the trace file of each process.
+class Recorder {
  public:
-  RecordingBackend(std::unique_ptr<Backend> inner, trace::TraceSettings settings, int ranks_per_process)
-      : inner_(std::move(inner)), settings_(std::move(settings)), ranks_per_process_(ranks_per_process) {}
-  const BackendTraits& traits() const override { return inner_->traits(); }
-  std::string version() const override { return inner_->version(); }
-  std::optional<LibraryInfo> library() const override { return inner_->library(); }
-  std::string headers() const override { return inner_->headers(); }
-  Device device(int index) const override { return inner_->device(index); }
-  std::optional<NetworkPort> network_port(int index) const override { return inner_->network_port(index); }
-  std::size_t available_bytes(int ranks) const override { return inner_->available_bytes(ranks); }
-  std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override {
-    return inner_->limitation_of(dtype, reduces);
-  }
-  std::string least_free_device() const override { return inner_->least_free_device(); }
-  std::size_t work_bytes(int ranks) const override { return inner_->work_bytes(ranks); }
-  std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
-  std::vector<std::string> warnings() const override { return inner_->warnings(); }
-  std::vector<std::string> diagnosis() const override { return inner_->diagnosis(); }
-  void reserve(int ranks, std::size_t buffer_bytes) override { inner_->reserve(ranks, buffer_bytes); }
-  std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
-    return record(inner_->connect(world, group), world, group);
-  }
-  std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& first, int layer) override {
-    return record(inner_->connect_further(world, group, first, layer), world, group);
-  }
-  /// Communicators that only exist to be measured are not recorded.
-  std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override { return inner_->make_lifecycle(world); }
-  std::string missing_lifecycle_call(CreationKind kind, LifecycleCall call) const override {
-    return inner_->missing_lifecycle_call(kind, call);
-  }
-
- private:
-  std::unique_ptr<Communicator> record(std::unique_ptr<Communicator> communicator, Team& world, Team& group) {
-    return std::make_unique<RecordingCommunicator>(std::move(communicator), process_trace(world), world.rank(), group);
-  }
+  Recorder(trace::TraceSettings settings, int ranks_per_process)
+      : settings_(std::move(settings)), ranks_per_process_(ranks_per_process) {}
 
   /// Returns the trace of this process. Its first rank opens the file, so that each forked process has its own file.
   /// The file closes with the last communicator.
@@ -150,7 +118,7 @@ class RecordingBackend final : public Backend {
     return trace;
   }
 
-  std::unique_ptr<Backend> inner_;
+ private:
   trace::TraceSettings settings_;
   int ranks_per_process_;
   std::mutex mutex_;
@@ -159,9 +127,12 @@ class RecordingBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_recording_backend(std::unique_ptr<Backend> inner, const trace::TraceSettings& settings,
-                                                int ranks_per_process) {
-  return std::make_unique<RecordingBackend>(std::move(inner), settings, ranks_per_process);
+CommunicatorWrapper make_recorder(const trace::TraceSettings& settings, int ranks_per_process) {
+  return [recorder = std::make_shared<Recorder>(settings, ranks_per_process)](
+             std::unique_ptr<Communicator> communicator, const Team& world, Team& group) {
+    return std::make_unique<RecordingCommunicator>(std::move(communicator), recorder->process_trace(world),
+                                                   world.rank(), group);
+  };
 }
 
 }  // namespace busbw
