@@ -1,9 +1,13 @@
-// SHA-256 (FIPS 180-4). Data is processed in blocks of 64 bytes. Each block updates the state, eight 32-bit words, in
-// 64 rounds.
+// SHA-256 (FIPS 180-4) twice: portable, and with the SHA instructions of x86-64 processors. Data is processed in blocks
+// of 64 bytes. Each block updates the state, eight 32-bit words, in 64 rounds.
 #include "common/support/sha256.hpp"
 
 #include <algorithm>
 #include <bit>
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 namespace busbw {
 namespace {
@@ -36,7 +40,7 @@ constexpr State kInitialState{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
 // Variable names as in FIPS 180-4, 6.2.2: w is the message schedule, a to h are the working variables.
-void process_blocks(State& state, const std::byte* bytes, std::size_t blocks) {
+void process_blocks_portable(State& state, const std::byte* bytes, std::size_t blocks) {
   for (; blocks > 0; --blocks, bytes += kBlockBytes) {
     std::array<std::uint32_t, 64> w;
     for (std::size_t t = 0; t < 16; ++t) w[t] = load_big_endian(bytes + 4 * t);
@@ -58,13 +62,77 @@ void process_blocks(State& state, const std::byte* bytes, std::size_t blocks) {
   }
 }
 
+#ifdef __x86_64__
+/// True if the processor has SHA instructions. With them, the hash of an NCCL library of 200 MB takes
+/// 0.1 s instead of 1 s.
+bool has_sha_instructions() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_SSE4_1) || !(ecx & bit_SSSE3)) return false;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & bit_SHA);
+}
+
+/// Same result as process_blocks_portable, four rounds per turn of the inner loop. The instruction sha256rnds2 runs two
+/// rounds and requires the state in two registers, named by their words: abef and cdgh, highest word first. It returns
+/// the new abef. The new cdgh is the old abef.
+__attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instructions(State& state, const std::byte* bytes,
+                                                                                  std::size_t blocks) {
+  const auto word = [&](std::size_t i) { return static_cast<int>(state[i]); };
+  const __m128i byte_swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  __m128i abef = _mm_set_epi32(word(0), word(1), word(4), word(5));
+  __m128i cdgh = _mm_set_epi32(word(2), word(3), word(6), word(7));
+  for (; blocks > 0; --blocks, bytes += kBlockBytes) {
+    const __m128i abef_before = abef, cdgh_before = cdgh;
+    // The 16 newest words of the message schedule, four per register. w[i % 4] has the oldest four, which turn i
+    // replaces.
+    __m128i w[4];
+    for (std::size_t i = 0; i < 16; ++i) {
+      __m128i& current = w[i % 4];  // words of rounds 4 * i to 4 * i + 3
+      const __m128i &ago3 = w[(i + 1) % 4], &ago2 = w[(i + 2) % 4], &ago1 = w[(i + 3) % 4];  // agoN: N turns earlier
+      if (i < 4) {
+        current = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes) + i), byte_swap);
+      } else {  // computes w[t] as in the portable version
+        const __m128i w_16_ago_plus_s0 = _mm_sha256msg1_epu32(current, ago3);  // w[t - 16] + s0
+        const __m128i w_7_ago = _mm_alignr_epi8(ago1, ago2, 4);  // w[t - 7]
+        current = _mm_sha256msg2_epu32(_mm_add_epi32(w_16_ago_plus_s0, w_7_ago), ago1);  // adds s1
+      }
+      const __m128i schedule_plus_constants =
+          _mm_add_epi32(current, _mm_loadu_si128(reinterpret_cast<const __m128i*>(kRoundConstants.data()) + i));
+      const __m128i upper_words = _mm_shuffle_epi32(schedule_plus_constants, 0x0e);  // for the second two rounds
+      const __m128i abef_after_2_rounds = _mm_sha256rnds2_epu32(cdgh, abef, schedule_plus_constants);
+      const __m128i cdgh_after_2_rounds = abef;
+      abef = _mm_sha256rnds2_epu32(cdgh_after_2_rounds, abef_after_2_rounds, upper_words);
+      cdgh = abef_after_2_rounds;
+    }
+    abef = _mm_add_epi32(abef, abef_before);
+    cdgh = _mm_add_epi32(cdgh, cdgh_before);
+  }
+  std::array<std::uint32_t, 4> feba, hgdc;  // stored lowest word first, so in reverse order
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(feba.data()), abef);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(hgdc.data()), cdgh);
+  state = {feba[3], feba[2], hgdc[3], hgdc[2], feba[1], feba[0], hgdc[1], hgdc[0]};
+}
+#endif
+
 }  // namespace
 
-Sha256::Sha256() : state_(kInitialState) {}
+Sha256::Sha256(Implementation implementation) : uses_sha_instructions_(false), state_(kInitialState) {
+#ifdef __x86_64__
+  static const bool is_supported = has_sha_instructions();  // cached: cpuid takes microseconds in a virtual machine
+  uses_sha_instructions_ = implementation == Implementation::fastest && is_supported;
+#else
+  static_cast<void>(implementation);
+#endif
+}
 
 Sha256& Sha256::add_blocks(std::span<const std::byte> blocks) {
   added_bytes_ += blocks.size();
-  process_blocks(state_, blocks.data(), blocks.size() / kBlockBytes);
+#ifdef __x86_64__
+  if (uses_sha_instructions_) {
+    process_blocks_with_instructions(state_, blocks.data(), blocks.size() / kBlockBytes);
+    return *this;
+  }
+#endif
+  process_blocks_portable(state_, blocks.data(), blocks.size() / kBlockBytes);
   return *this;
 }
 

@@ -15,7 +15,9 @@ using Digest = std::array<std::byte, 32>;
 class Sha256 {
  public:
   static constexpr std::size_t kBlockBytes = 64;
-  Sha256();
+  /// `fastest` uses the processor's SHA instructions if it has them.
+  enum class Implementation { fastest, portable };
+  explicit Sha256(Implementation implementation = Implementation::fastest);
 
   /// Adds a multiple of kBlockBytes.
   Sha256& add_blocks(std::span<const std::byte> blocks);
@@ -23,6 +25,7 @@ class Sha256 {
   Digest finish(std::span<const std::byte> rest);
 
  private:
+  bool uses_sha_instructions_;
   std::array<std::uint32_t, 8> state_;
   std::uint64_t added_bytes_ = 0;
 };

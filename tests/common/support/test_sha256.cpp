@@ -47,6 +47,16 @@ TEST_CASE("sha256: the result does not depend on how many blocks are added befor
   }
 }
 
+TEST_CASE("sha256: equal results with and without the processor's SHA instructions") {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * i);
+  for (const std::size_t length : {0, 1, 64, 127, 128, 3000, 5000}) {
+    CAPTURE(length);
+    const std::string_view part = std::string_view(text).substr(0, length);
+    CHECK(Sha256(Sha256::Implementation::portable).finish(std::as_bytes(std::span(part))) == sha256(part));
+  }
+}
+
 TEST_CASE("hmac_sha256: the test cases of RFC 4231") {
   CHECK(mac(std::string(20, '\x0b'), "Hi There") == "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
   CHECK(mac("Jefe", "what do ya want for nothing?") ==
