@@ -54,7 +54,7 @@ def log_lines(
     has_output = False
     for number, table in enumerate(log.tables, start=1):
         if number not in shown_numbers:
-            if not numbers:  # nothing is said about tables that the user did not select, so do not read their rows
+            if not numbers:  # otherwise no line is about hidden tables, so their rows are not read
                 hidden_count += 1
                 hidden_wrong_count += any(
                     figure.wrong_elements for row in table.rows for figure in row.figures.values()
