@@ -267,6 +267,7 @@ def _omissions(rows: Sequence[Row]) -> list[str]:
     """Returns sentences on the rows that the pictures omit."""
     empty_count = sum(row.size_bytes <= 0 for row in rows)
     unplottable_count = sum(row.size_bytes > 0 and not _has_value(row) for row in rows)
+    no_busbw_count = sum(row.size_bytes > 0 and _has_only_time(row) for row in rows)
     sentences = []
     if empty_count:
         sentences.append(
@@ -276,7 +277,14 @@ def _omissions(rows: Sequence[Row]) -> list[str]:
         sentences.append(
             f"{count_text(unplottable_count, 'row')} without a time or bandwidth above zero: only in the table."
         )
+    if no_busbw_count:
+        sentences.append(f"{count_text(no_busbw_count, 'row')} with a busbw of 0.00: not in the plot of busbw.")
     return sentences
+
+
+def _has_only_time(row: Row) -> bool:
+    """True if a figure has a time, and a busbw that the log rounds to zero."""
+    return any(figure.time_us and figure.busbw_gbps == 0 for figure in row.figures.values())
 
 
 def _has_value(row: Row) -> bool:

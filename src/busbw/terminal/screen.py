@@ -54,8 +54,11 @@ def log_lines(
     has_output = False
     for number, table in enumerate(log.tables, start=1):
         if number not in shown_numbers:
-            hidden_count += 1
-            hidden_wrong_count += any(figure.wrong_elements for row in table.rows for figure in row.figures.values())
+            if not numbers:  # otherwise no line is about hidden tables, so their rows are not read
+                hidden_count += 1
+                hidden_wrong_count += any(
+                    figure.wrong_elements for row in table.rows for figure in row.figures.values()
+                )
             continue
         if has_output:
             yield Text()
@@ -63,7 +66,7 @@ def log_lines(
         prefix = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
         expectation = expected(table) if expected else ExpectationColumns()
         yield from _wrap_lines(_table_output(table, prefix, expectation, width, draw=draw), width)
-    hidden_lines = [] if numbers else _hidden_tables_lines(hidden_count, hidden_wrong_count)
+    hidden_lines = _hidden_tables_lines(hidden_count, hidden_wrong_count)
     refusals = map_sequence(lambda refusal: f"line {refusal.line}: {refusal.reason}", log.refused)
     warnings = _sentences("warning", log.warnings, "yellow")
     yield from _wrap_lines([*hidden_lines, *warnings, *_sentences("left out", refusals, "yellow")], width)

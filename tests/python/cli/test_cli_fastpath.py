@@ -305,7 +305,7 @@ def test_collectives_without_windows_are_not_tuned_in_them(busbw: Command, here:
     done = busbw("fastpath", "tune", "--sizes", "48K", "--ranks", "2", "--collective", "broadcast")
     assert done.returncode == 0, done.stderr
     assert calls(programs)
-    assert "windows" not in done.stdout
+    assert not any(" -R 2 " in call for call in calls(programs))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -461,9 +461,7 @@ def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Pa
 def test_show_names_the_variables_that_may_override_the_table(busbw: Command, programs: Path) -> None:
     environment = {"BUSBW_FASTPATH_ALLTOALL": "off", "BUSBW_FASTPATH_METHOD": "exchange,8,512", "BUSBW_FASTPATH": ""}
     shown = busbw("fastpath", "show", environment=environment).stdout
-    line = (
-        "The library may ignore the table, because of BUSBW_FASTPATH_ALLTOALL=off, BUSBW_FASTPATH_METHOD=exchange,8,512"
-    )
+    line = "Variables that can override the table: BUSBW_FASTPATH_ALLTOALL=off, BUSBW_FASTPATH_METHOD=exchange,8,512"
     assert line in shown.splitlines()
     assert shown.index(line) < shown.index("all_reduce  ")
     listed = json.loads(busbw("fastpath", "show", "--json", environment=environment).stdout)["overrides"]

@@ -77,13 +77,15 @@ def test_a_log_as_reference_is_drawn_through_its_own_figures() -> None:
 def test_omitted_rows_are_reported() -> None:
     empty = row(0, 1, figures={"out_of_place": figure(5.0)})
     silent = row(16, 2, figures={"out_of_place": figure(None, algbw_gbps=None, busbw_gbps=0.0)})
-    found = made(table(rows=(empty, silent, row(32, 3))))[0]
+    rounded = row(24, 4, figures={"out_of_place": figure(5.0, algbw_gbps=0.0, busbw_gbps=0.0)})
+    found = made(table(rows=(empty, silent, row(32, 3), rounded)))[0]
     assert found.omissions == (
         "1 row of size 0: only in the table, because the axis is logarithmic.",
         "1 row without a time or bandwidth above zero: only in the table.",
+        "1 row with a busbw of 0.00: not in the plot of busbw.",
     )
     assert found.grid is not None
-    assert len(found.grid.rows) == 3
+    assert len(found.grid.rows) == 4
 
 
 def test_a_table_without_rows_still_has_its_verdict() -> None:

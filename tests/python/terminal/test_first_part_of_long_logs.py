@@ -1,11 +1,15 @@
 """A screen and a page show the first part of a long log, and say what they leave out."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sample_logs
 
 from busbw.cli import report
 from busbw.cli.main import main
+from busbw.logs import Row
 from busbw.terminal import screen
 
 HEAD = "# nThread 1 nGpus 4 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20\n"
@@ -38,6 +42,18 @@ def test_show_counts_what_it_leaves_out(
     text = capsys.readouterr().out
     assert "WRONG in 1 of 6 measurements" in text
     assert "more table" not in text
+
+
+def test_show_reads_no_rows_of_tables_that_the_user_does_not_select() -> None:
+    class UnreadRows(Sequence[Row]):
+        def __len__(self) -> int:
+            raise AssertionError("read")
+
+        def __getitem__(self, index: object) -> Any:
+            raise AssertionError("read")
+
+    log = sample_logs.log(sample_logs.table(), sample_logs.table(rows=UnreadRows()))
+    assert list(screen.log_lines(log, width=80, draw=False, numbers=[1]))
 
 
 def test_report_warns_of_what_it_leaves_out(log: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ _OVERRIDING_VARIABLES = (
     "BUSBW_FASTPATH_METHOD",
     "BUSBW_FASTPATH_MIB",
 )
-"""Variables with which the library may ignore the table. docs/reference/environment.md describes them."""
+"""Variables that can override the table. docs/reference/environment.md describes them."""
 _COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
 """Compute capability by the generation of a system. Default tables are named by compute capability."""
 
@@ -77,7 +77,7 @@ def show(table_name: str | None, *, as_json: bool) -> int:
     else:
         click.echo(f"Table: {_no_table_text(default_table)}")
     if overrides:
-        click.echo(f"The library may ignore the table, because of {', '.join(overrides)}")
+        click.echo(f"Variables that can override the table: {', '.join(overrides)}")
     _print_ranges(ranges)
     return ExitCode.GOOD
 

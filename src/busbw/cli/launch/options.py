@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -253,8 +253,8 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         _refuse_empty_values(click.get_current_context())
         first_word = engine_words[0] if engine_words else parse_collective(words, PROGRAMS)
-        # The other options have the names of fields.
-        shared_values = {name: values.pop(name) for name in LaunchOptions.__dataclass_fields__ if name in values}
+        # The other options that all launchers share have the names of fields. The rest is for the launcher.
+        shared_values = {field.name: values.pop(field.name) for field in fields(LaunchOptions) if field.name in values}
         options = LaunchOptions(
             first_word=first_word,
             flags=words if engine_words else _check_engine_flags(words[1:]),

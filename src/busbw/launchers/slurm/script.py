@@ -171,6 +171,8 @@ def node_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
 def job_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     """Options of the job. The options of the user override those of the machine type, which override those of busbw."""
     machine_type_options = [entry.option for entry in job.machine_type.slurm_job] if job.machine_type else []
+    if not target.exclusive:  # --shared
+        machine_type_options = [option for option in machine_type_options if option_name(option) != "--exclusive"]
     gpus = [f"--gpus-per-node={target.gpus_per_node}"] if target.gpus_per_node else []
     exclusive = ["--exclusive"] if target.exclusive else []
     options = [f"--job-name={job.name}", *node_options(job, target), *exclusive, *gpus, *machine_type_options]

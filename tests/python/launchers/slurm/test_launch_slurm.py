@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from fake_slurm import FakeSlurm
 from launch_jobs import JOB, TOKEN, expect_golden
+from msgspec import structs
 from polling import HANG_GUARD_S
 
 from busbw.errors import UsageError
 from busbw.launchers import slurm
 from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.job.job import LaunchCallbacks
-from busbw.launchers.machine_types.machine_type import load
+from busbw.launchers.machine_types.machine_type import SlurmOption, load
 from busbw.launchers.slurm import SlurmPlan
 from busbw.launchers.slurm.script import SlurmTarget, batch_script, job_options, merge_options, step_options
 
@@ -121,7 +122,9 @@ def test_each_option_once_with_its_last_value() -> None:
 def test_user_options_override_the_machine_type() -> None:
     assert {"--exclusive", *(one.option for one in P4DE.slurm_job)} <= set(job_options(ON_P4DE, BATCH))
     assert "--ntasks-per-core=2" in job_options(ON_P4DE, replace(BATCH, job_options=("--ntasks-per-core=2",)))
-    assert "--exclusive" not in job_options(ON_P4DE, replace(BATCH, exclusive=False))
+    whole_nodes = SlurmOption(option="--exclusive", reason="no other jobs", source="https://example.com")
+    on_whole_nodes = replace(ON_P4DE, machine_type=structs.replace(P4DE, slurm_job=[whole_nodes]))
+    assert "--exclusive" not in job_options(on_whole_nodes, replace(BATCH, exclusive=False))
     assert "--exclusive=user" in job_options(ON_P4DE, replace(BATCH, job_options=("--exclusive=user",)))
     assert step_options(ON_P4DE, replace(BATCH, step_options=("--wait=7",))).count("--wait=7") == 1
     assert "--wait=30" not in step_options(ON_P4DE, replace(BATCH, step_options=("--wait=7",)))
