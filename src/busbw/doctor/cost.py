@@ -50,7 +50,7 @@ def estimate_cost(damage: Damage | None, job: Job) -> Cost | None:
 
     Only damaged NICs are estimated for several nodes: those of the job, or _EXAMPLE_NODES if the job has one.
     """
-    if damage is None or job.system is None:
+    if damage is None or job.system is None or damage.nic_share <= 0:  # a NIC without a rate: the loss is unknown
         return None
     system, nodes = job.system, 1
     if damage.nic_share < 1:

@@ -18,6 +18,9 @@ from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.traits import system_of
 from busbw.doctor.result import ALL_CHECKS, Missing, Result, sort_key
 
+_SYSTEM_LIMIT_S = 1.0
+"""Time limit to recognize the system, for the costs."""
+
 
 class NodeRecord(NodeValues, kw_only=True, frozen=True):
     """Values of a node to compare, and the outcome of all checks of this machine."""
@@ -31,10 +34,12 @@ def examine_node(node: str, machine: Machine, checks: Sequence[Check[Any]]) -> N
     """Runs the checks that concern one machine, and returns the record of the machine."""
     end_s = time.monotonic() + LIMIT_S
     values, job = NodeValues(node=node), Job()
-    # A read can block forever in the kernel, as in `examine`. The values and the job are read while the checks run.
+    # A read can block forever in the kernel, as in `examine`. The values are read while the checks run.
     reading = Thread(target=read_values, args=(machine, values), daemon=True)
+    recognizing = Thread(target=_recognize, args=(machine, job), daemon=True)
     reading.start()
-    Thread(target=_recognize, args=(machine, job), daemon=True).start()
+    recognizing.start()
+    recognizing.join(_SYSTEM_LIMIT_S)  # few checks may end earlier, and then have no costs
     machine_checks = [check for check in checks if check.area in MACHINE_AREAS]
     result = examine(machine_checks, machine, job, limit_s=end_s - time.monotonic())
     reading.join(max(0.0, end_s - time.monotonic()))

@@ -1,11 +1,14 @@
 """Costs of findings: shares and limits of bandwidth become busbw of a job."""
 
+import time
+
 import pytest
 from doctor_machines import load
+from msgspec import UNSET
 
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost, Job, estimate_cost
-from busbw.doctor.model import Damage
+from busbw.doctor.model import Damage, Machine
 from busbw.doctor.node_record import examine_node
 from busbw.system import System, find
 
@@ -72,3 +75,30 @@ def test_the_cost_is_that_of_the_job(variables: dict[str, str], nodes: int) -> N
     cost = record.result.findings[0].cost
     assert isinstance(cost, Cost)
     assert cost.nodes == nodes
+
+
+def test_checks_that_end_before_the_system_is_known_have_costs() -> None:
+    class SlowDriver:
+        """Tree of a machine with a driver that answers late."""
+
+        tree = load("dgx-h100").with_file("sys/class/infiniband/mlx5_3/ports/1/state", "1: DOWN").tree
+
+        def read(self, key: str) -> bytes:
+            if "driver/nvidia/gpus" in key:
+                time.sleep(0.05)
+            return self.tree.read(key)
+
+        def names(self, key: str) -> tuple[str, ...]:
+            return self.tree.names(key)
+
+        def target(self, key: str) -> str:
+            return self.tree.target(key)
+
+    record = examine_node("", Machine(SlowDriver()), [each for each in all_checks() if each.name == "nic-state"])
+    assert isinstance(record.result.findings[0].cost, Cost)
+
+
+def test_a_nic_without_a_rate_has_no_cost() -> None:
+    machine = load("dgx-h100").with_file("sys/class/infiniband/mlx5_3/ports/1/rate", "0 Gb/sec")
+    record = examine_node("", machine.machine, [each for each in all_checks() if each.name == "nic-rate"])
+    assert [finding.cost for finding in record.result.findings] == [UNSET]

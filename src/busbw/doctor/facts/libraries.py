@@ -30,7 +30,7 @@ class Library(Struct, kw_only=True, frozen=True):
     name: str
     """Name for the dynamic linker: libnccl.so.2."""
     path: str
-    """Path without symbolic links."""
+    """Path without symbolic links; the home folder is "~", because its name may be that of a person."""
     origin: str
     """LD_PRELOAD, LD_LIBRARY_PATH, wheel or ldconfig."""
     version: str | None = None
@@ -67,7 +67,8 @@ def read_libraries(run: Callable[[list[str]], bytes]) -> Libraries:
             if target.is_file() and (path.name, target) not in libraries:
                 content = _beginning(path.name, target)
                 version = _version(path.name, target, content)
-                libraries[path.name, target] = Library(name=path.name, path=str(target), origin=origin, version=version)
+                path_text = str(target).replace(f"{os.environ.get('HOME') or '~'}/", "~/")
+                libraries[path.name, target] = Library(name=path.name, path=path_text, origin=origin, version=version)
                 variables.update(_variables_in(content))
     return Libraries(
         libraries=tuple(libraries.values()),

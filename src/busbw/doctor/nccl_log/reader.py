@@ -5,6 +5,7 @@ import re
 import select
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ READ_LIMIT_S = 3.0
 MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer messages that checks read."""
 
+_GLUED_RATIO = 10
+"""The name "17node1" is taken for a text "17" and the host node1 if node1 has over this many times as many messages."""
 _BLOCK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 16
 """A longer line is read in parts. NCCL's messages are shorter."""
@@ -54,9 +57,11 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
                 messages.append(message)  # so that the messages before an error remain
         except _UnfinishedError as error:
             unread = unread or f"the rest of {name}: {error}"
+    glued_hosts = _glued_hosts(Counter(message.host for message in messages))
     by_kind: dict[str, list[Message]] = {"channel": [], "rank": [], "other": []}
     for message in messages:
-        by_kind[_kind(message)].append(message)
+        if message.host not in glued_hosts:
+            by_kind[_kind(message)].append(message)
     return NcclLog(
         messages=by_kind["other"],
         communicators=_communicators(by_kind["rank"]),
@@ -64,6 +69,15 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
         unread=unread,
         system=system,
     )
+
+
+def _glued_hosts(counts: Counter[str]) -> set[str]:
+    """Returns the names of hosts that follow a part of another line: "17node1". `counts`: messages by host."""
+    return {
+        host
+        for host, count in counts.items()
+        if any(counts[host[start:]] > _GLUED_RATIO * count for start in range(1, len(host)))
+    }
 
 
 def _kind(message: Message) -> str:

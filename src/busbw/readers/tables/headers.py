@@ -190,14 +190,14 @@ _LINES: tuple[tuple[str, "re.Pattern[str]", Callable[["re.Match[str]", TableFact
         ),
         _add_rank,
     ),
-    ("Rank", re.compile(r".*\.\.\.\s*$"), _cut_device_list),
+    ("Rank", re.compile(r"Rank.*\.\.\.\s*$"), _cut_device_list),
     ("nThread", re.compile(r"nThreads?:?\s+(\d+)\s+(.*)$"), _add_parameters),
     ("nccl-tests version", re.compile(r"nccl-tests version (\S+)(.*)$"), _add_version),
     ("rccl-tests: Version", re.compile("rccl-tests: Version(.*)"), _add_rccl_version),
     # A suffix after `_perf` names the build variant, as in all_reduce_perf_mpi.
     (
         "Collective test starting: ",
-        re.compile(r"Collective test starting: ([a-z_]+?)(?:_perf([\w.-]*))?\s*$"),
+        re.compile(r"Collective test starting: ((?:(?!_perf)[a-z_])+)(?:_perf([\w.-]*))?\s*$"),
         _add_program,
     ),
     ("Collective test concluded", _TEXT, _add_conclusion),

@@ -12,7 +12,7 @@ from busbw.doctor.sources.commands import Commands
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder in LD_LIBRARY_PATH. ldconfig lists no library; no wheel is installed."""
+    """Folder in LD_LIBRARY_PATH, which is also the home folder. ldconfig lists no library; no wheel is installed."""
     write_ldconfig(tmp_path, "")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path}/absent:{tmp_path}/lib:")
@@ -44,7 +44,7 @@ def test_version_and_variables_are_read_from_the_content(folder: Path) -> None:
     (folder / "lib/libnccl.so.2").symlink_to("libnccl.so.2.27.5")
     facts = read_libraries(Commands().output)
     (library,) = facts.find(NCCL)
-    assert library.path == str(folder / "lib/libnccl.so.2.27.5")
+    assert library.path == "~/lib/libnccl.so.2.27.5"
     assert (library.version, library.origin) == ("2.27.5", "LD_LIBRARY_PATH")
     assert facts.variables is not None
     assert set(facts.variables) == {"NCCL_IB_HCA", "NCCL_NEW"}

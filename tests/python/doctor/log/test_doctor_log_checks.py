@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from doctor_logs import HEALTHY, Job, changed, communicator_lines, examine, healthy_log, with_messages
 
 from busbw.doctor.checks.libraries.harmful_variables import HARMFUL_VALUES
@@ -188,6 +189,20 @@ def test_the_cost_needs_the_system(tmp_path: Path) -> None:
     assert finding.problem == "node1 uses 7 adapters, other hosts use 8 (without mlx5_7)"
     assert isinstance(finding.cost, Cost)
     assert 0.8 < finding.cost.busbw_now_gbps / finding.cost.busbw_fixed_gbps < 0.95
+
+
+@pytest.mark.parametrize("message", ["GPU Direct RDMA Disabled", "comm 0x"])
+def test_a_host_behind_a_part_of_another_line_is_no_other_host(tmp_path: Path, message: str) -> None:
+    lines = (ROOT / "tests/golden/nccl/no_gpudirect.log").read_text().splitlines()
+
+    def words() -> list[list[str]]:
+        """Words of each finding, because the order of the NICs may change."""
+        return [sorted(finding.problem.replace(",", "").split()) for finding in examine(tmp_path, lines).findings]
+
+    expected = words()
+    glued = next(number for number, line in enumerate(lines) if line.startswith("node1:") and message in line)
+    lines[glued] = f"17{lines[glued]}"
+    assert words() == expected
 
 
 def test_the_fix_names_the_version_of_nccl_that_finds_the_module(tmp_path: Path) -> None:
