@@ -1,54 +1,42 @@
 """Reads CSV with a column of sizes and one of busbw.
 
 rccl-tests writes one line per placement. AWS's converter for nccl-tests logs writes one line per row.
-
-Column names are compared in lower case, with underscores for all other characters.
 """
 
 import csv
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from busbw.logs import Placement
+from busbw.readers.documents.csv_columns import (
+    AWS_PREFIXES,
+    FIGURE_COLUMNS,
+    OTHER_COLUMNS,
+    PLACEMENT_COLUMNS,
+    PLACEMENT_WORDS,
+    RANK_COLUMNS,
+    SIZE_COLUMNS,
+    column_name,
+)
+from busbw.readers.documents.row_blocks import split_into_blocks
 from busbw.readers.documents.table_builder import RowFields, TableBuilder
+from busbw.readers.documents.uniform_csv_rows import CsvLine, UniformCsvParser
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.layouts import PlacementText
 
-_OTHER_CHARACTERS = re.compile(r"[^a-z0-9_]+")
-SIZE_COLUMNS = ("size", "size_bytes", "sizebytes", "bytes")
-"""Names of the size column."""
-_AWS_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
-"""Prefixes of the column names of each placement in AWS's format."""
-_FIGURE_COLUMNS = {
-    "time": ("time", "time_us", "timeus"),
-    "algbw": ("algbw", "algbw_gbps", "algbw_gb_s", "algbw_gbs"),
-    "busbw": ("busbw", "busbw_gbps", "busbw_gb_s", "busbw_gbs"),
-    "wrong": ("wrong", "errors", "wrong_elements"),
-}
-"""Column names of each figure."""
 _FIGURE_COLUMNS_BY_PREFIX = {
-    prefix: [tuple(prefix + name for name in names) for names in _FIGURE_COLUMNS.values()]
-    for prefix in ("", *_AWS_PREFIXES.values())
+    prefix: [tuple(prefix + name for name in names) for names in FIGURE_COLUMNS.values()]
+    for prefix in ("", *AWS_PREFIXES.values())
 }
 """Column names of the time, algbw, busbw and wrong elements, by the prefix of the placement."""
-_OTHER_COLUMNS = {
-    "name": ("name", "collective", "test"),
-    "elements": ("count", "count_elems"),
-    "dtype": ("type", "dtype", "data_type", "datatype"),
-    "redop": ("redop", "operation", "op"),
-    "root": ("root",),
-    "cycle": ("numcycle", "cycle"),
-}
-"""Column names of the other fields of `RowFields`."""
 
 
 def recognizes(beginning: str) -> bool:
     """True if the first line has comma-separated names that include a size and a bus bandwidth."""
     header = _column_names(beginning.partition("\n")[0])
-    return bool(set(header) & set(SIZE_COLUMNS)) and any(name.endswith(_FIGURE_COLUMNS["busbw"]) for name in header)
+    return bool(set(header) & set(SIZE_COLUMNS)) and any(name.endswith(FIGURE_COLUMNS["busbw"]) for name in header)
 
 
 def _column_names(line: str) -> list[str]:
@@ -61,30 +49,26 @@ def _column_names(line: str) -> list[str]:
     return [column_name(word) for word in words]
 
 
-def column_name(word: str) -> str:
-    """Returns a printed name in lower case, with underscores for all other characters."""
-    return _OTHER_CHARACTERS.sub("_", word.strip("\ufeff ").lower()).strip("_")
-
-
-def are_column_names(names: list[str]) -> bool:
-    """True if all names are those of columns of rows with one placement."""
-    return set(names) <= {
-        *SIZE_COLUMNS,
-        *(name for names in (*_FIGURE_COLUMNS.values(), *_OTHER_COLUMNS.values()) for name in names),
-    }
-
-
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """Yields the tables and refused rows of the file."""
     lines = _decode_lines(source.lines())
     header = _column_names(next(lines, ""))
     is_aws = any(name.startswith("oop_") for name in header)
     tables = TableBuilder(_name_format(header, is_aws), TableFacts(), claims, source.name)
-    for line_number, line in enumerate(lines, start=2):
-        text = line.strip()
-        if text:
-            values = dict(zip(header, map(str.strip, _split_cells(line)), strict=False))
-            yield from tables.add(make_row_fields(line_number, text, values, is_aws))
+
+    def make_fields(line: CsvLine) -> RowFields:
+        values = dict(zip(header, map(str.strip, _split_cells(line.text)), strict=False))
+        return make_row_fields(line.number, line.text.strip(), values, is_aws)
+
+    parser = UniformCsvParser(header, make_fields, is_aws=is_aws)
+    numbered_lines = (CsvLine(number, text) for number, text in enumerate(lines, start=2) if text.strip())
+    for block in split_into_blocks(numbered_lines):
+        for part, uniform_rows in parser.split(block):
+            if uniform_rows and not tables.is_continued_by(first_row := make_fields(part[0])):
+                yield from tables.add_uniform_rows(uniform_rows, first_row)
+            else:
+                for line in part:
+                    yield from tables.add(make_fields(line))
     yield from tables.end_table()
 
 
@@ -105,15 +89,16 @@ def _split_cells(line: str) -> list[str]:
 
 
 def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
+    """Yields the lines without their ends."""
     for line in lines:
-        yield line.decode("utf-8", errors="replace").replace("\0", "")
+        yield line.decode("utf-8", errors="replace").replace("\0", "").rstrip("\r\n")
 
 
 def make_row_fields(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> RowFields:
     """Returns the row of a line. `values` has the cells by column name."""
-    other_values: dict[str, Any] = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
-    ranks = _first_value(values, ("ranks",)) or _first_value(values, ("gpus",))
-    prefixes: dict[Placement, str] = _AWS_PREFIXES if is_aws else {_parse_placement(values): ""}
+    other_values: dict[str, Any] = {field: _first_value(values, names) for field, names in OTHER_COLUMNS.items()}
+    ranks = _first_value(values, RANK_COLUMNS)
+    prefixes: dict[Placement, str] = AWS_PREFIXES if is_aws else {_parse_placement(values): ""}
     return RowFields(
         line=line_number,
         format_text=lambda _placement: line,
@@ -131,10 +116,8 @@ def _figure_texts(values: dict[str, str], prefix: str) -> PlacementText:
 
 
 def _parse_placement(values: dict[str, str]) -> Placement:
-    text = _first_value(values, ("inplace", "in_place", "placement")).lower()
-    if text in ("1", "true", "in_place"):
-        return "in_place"
-    return "out_of_place" if text in ("0", "false", "out_of_place") else "unstated"
+    word = _first_value(values, PLACEMENT_COLUMNS).lower()
+    return next((placement for placement, words in PLACEMENT_WORDS.items() if word in words), "unstated")
 
 
 def _first_value(values: dict[str, str], names: tuple[str, ...]) -> str:

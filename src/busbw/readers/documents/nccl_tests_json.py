@@ -13,6 +13,7 @@ from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Refusal
 from busbw.readers.documents import tolerant_json
 from busbw.readers.documents.json_rows import JsonRow
+from busbw.readers.documents.row_blocks import split_into_blocks
 from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.documents.uniform_json_rows import parse_uniform_json_rows
 from busbw.readers.tables import collectives
@@ -24,8 +25,6 @@ from busbw.readers.tables.plausibility import implausible_figure_reason
 from busbw.records import StatsRecord
 
 MAX_VERSION = 3
-_BLOCK_BYTES = 1 << 16
-"""Length of the rows that are parsed together."""
 _COMPLETE_END_REASONS = ("completed", "wrong data", "slower than demanded")
 """End reasons of busbw runs that have all their rows."""
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
@@ -70,7 +69,7 @@ def stream(document: dict[str, Any], rows: Iterable[JsonRow], source: str, claim
         has_time=has_time,
         table_fields=_parse_table_fields(document),
     )
-    for block in _blocks(chain(first_rows, remaining_rows)):
+    for block in split_into_blocks(chain(first_rows, remaining_rows)):
         if uniform_rows := parse_uniform_json_rows(block, partial(_parse_row, source)):
             yield from tables.add_uniform_rows(uniform_rows, _parse_row(source, block[0]))
         else:
@@ -79,20 +78,6 @@ def stream(document: dict[str, Any], rows: Iterable[JsonRow], source: str, claim
     for value in document["results"]:
         yield _refuse_cut_row(1, value)
     yield from tables.end_table()
-
-
-def _blocks(rows: Iterable[JsonRow]) -> Iterator[list[JsonRow]]:
-    """Yields consecutive rows together. Rows with samples are long, so their number varies."""
-    block: list[JsonRow] = []
-    block_bytes = 0
-    for row in rows:
-        block.append(row)
-        block_bytes += len(row.text)
-        if block_bytes >= _BLOCK_BYTES:
-            yield block
-            block, block_bytes = [], 0
-    if block:
-        yield block
 
 
 def _add_single_rows(rows: Iterable[JsonRow], tables: TableBuilder, source: str) -> Iterator[Event]:

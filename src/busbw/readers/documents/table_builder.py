@@ -115,14 +115,23 @@ class TableBuilder:
         if not row.figure_texts:
             return
         if self._last_row is not None and self._last_row.is_continued_by(row):
-            self._last_row = _join_placements(self._last_row, row)
+            self._last_row = join_placements(self._last_row, row)
             return
         yield from self._begin_row(row)
         self._last_row = row
 
+    def is_continued_by(self, row: RowFields) -> bool:
+        """True if the next object or line has the other placement of the last row."""
+        return self._last_row is not None and self._last_row.is_continued_by(row)
+
     def add_uniform_rows(self, rows: UniformRows, first_row: RowFields) -> Iterator[Event]:
         """Adds consecutive uniform rows of one table. `first_row` is the first of them. Yields finished chunks."""
         yield from self._begin_row(first_row)
+        free_count = CHUNK_ROWS - self._row_count
+        if len(rows.lines) > free_count:
+            for part in rows.split(free_count):
+                yield from self.add_uniform_rows(part, first_row)
+            return
         self._entries.append(rows)
         self._row_count += len(rows.lines)
 
@@ -208,7 +217,7 @@ def _without_placements(row: RowFields, reasons: dict[Placement, str]) -> RowFie
     return msgspec.structs.replace(row, figure_texts=valid_texts, extra_figure_fields=valid_fields)
 
 
-def _join_placements(row: RowFields, other: RowFields) -> RowFields:
+def join_placements(row: RowFields, other: RowFields) -> RowFields:
     """Returns the row with the placements of both."""
     return msgspec.structs.replace(
         row,

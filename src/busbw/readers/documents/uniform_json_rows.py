@@ -81,6 +81,7 @@ def parse_uniform_json_rows(rows: list[JsonRow], make_fields: Callable[[JsonRow]
         known_dtypes,
         [redop if redop in REDOPS and redop != "none" else None for redop in redops],
         [None if row.root < 0 else row.root for row in decoded],
+        [0] * len(rows),
         _make_placement([row.out_of_place for row in decoded]),
         _make_placement([row.in_place for row in decoded]),
         [f"{row.out_of_place.bus_bw:.{_DECIMALS}f}" for row in decoded],

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from busbw.logs import Refusal
-from busbw.readers.documents import csv_tables
+from busbw.readers.documents import csv_columns, csv_tables
 from busbw.readers.documents.table_builder import TableBuilder
 from busbw.readers.tables.column_headers import is_column_header, split_header, time_unit
 from busbw.readers.tables.context import DocumentContext
@@ -23,8 +23,8 @@ def parse_columns(text: str) -> tuple[str, ...]:
     """Returns the column names of a line that begins a plain table. Empty if the line begins none."""
     if not is_column_header(text):
         return ()
-    names = [csv_tables.column_name(word) for word in split_header(text.lstrip("# ")) if not word.startswith("(")]
-    is_plain = "count" not in names and len(set(names)) == len(names) and csv_tables.are_column_names(names)
+    names = [csv_columns.column_name(word) for word in split_header(text.lstrip("# ")) if not word.startswith("(")]
+    is_plain = "count" not in names and len(set(names)) == len(names) and csv_columns.are_column_names(names)
     return tuple(names) if is_plain else ()
 
 
@@ -58,7 +58,7 @@ class PlainTable:
             yield Refusal(line=line, text=text.strip()[:300], reason=reason)
             return
         values = dict(zip(self._names, map(without_groups, words), strict=True))
-        size_name = next(name for name in self._names if name in csv_tables.SIZE_COLUMNS)
+        size_name = next(name for name in self._names if name in csv_columns.SIZE_COLUMNS)
         size = _parse_any_size(values[size_name])
         values[size_name] = values[size_name] if size is None else str(size)
         yield from self._tables.add(csv_tables.make_row_fields(line, text.strip(), values, is_aws=False))

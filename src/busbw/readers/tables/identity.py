@@ -82,7 +82,7 @@ def agrees_with_columns(identity: TableIdentity, rows: UniformRows) -> bool:
     assert identity.ranks is not None
     shares = identity.ranks if collectives()[identity.collective].size == "shares" else 1
     has_sizes = all(
-        size_bytes == count * ELEMENT_BYTES[dtype] * shares
+        count is not None and size_bytes == count * ELEMENT_BYTES[dtype] * shares
         for size_bytes, count, dtype in zip(rows.sizes_bytes, rows.counts, rows.dtypes, strict=True)
     )
     return has_sizes and all(

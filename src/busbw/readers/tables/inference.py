@@ -134,7 +134,7 @@ class TableInference:
                     rows.append(builder.columns(entry))
                 else:  # the full parser decides about the rows that do not agree
                     has_parts = may_be_fast and len(entry.lines) > 1
-                    remaining += reversed(entry.halves() if has_parts else entry.raw_rows())
+                    remaining += reversed(entry.split(len(entry.lines) // 2) if has_parts else entry.raw_rows())
                 continue
             placements = tuple(map(arithmetic.parse_numbers, entry.placement_texts))
             if reason := self._find_contradiction(entry, placements):

@@ -33,7 +33,7 @@ class PlainColumns(Struct, array_like=True, frozen=True, gc=False):
 
     lines: list[int]
     sizes_bytes: list[int]
-    counts: list[int]
+    counts: list[int | None]
     dtypes: list[str]
     redops: list[str | None]
     roots: list[int | None]
@@ -130,7 +130,7 @@ def _to_columns(row: Row) -> PlainColumns | None:
         for figure in row.figures.values()
         if figure.time_us is not None and figure.algbw_gbps is not None and figure.busbw_gbps is not None
     ]
-    if len(placements) != 2 or row.count is None or row.dtype is None:
+    if len(placements) != 2 or row.dtype is None:
         return None
     columns = PlainColumns(
         [row.line], [row.size_bytes], [row.count], [row.dtype], [row.redop], [row.root], [row.cycle], *placements

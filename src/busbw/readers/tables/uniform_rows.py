@@ -2,7 +2,8 @@
 
 This is the most frequent form. The parser reads consecutive rows at once. inference.py accepts them only if the figures
 of all rows agree within their rounding, by bounds that are stricter than those of arithmetic.py. The full parser
-(layouts.py) handles all other rows. Both give equal results. documents/uniform_json_rows.py has the parser for JSON.
+(layouts.py) handles all other rows. Both give equal results. The parsers for JSON and CSV are in
+documents/uniform_json_rows.py and uniform_csv_rows.py.
 """
 
 import re
@@ -17,14 +18,19 @@ from busbw.readers.tables.quantities import DTYPES, REDOPS
 
 ROW_ENDS = (" 0\n", " 0\r\n")
 """Ends of a line that may be a uniform row: no wrong element in place."""
+# Patterns of columns. A size and a count fit into 64 bits, a root into 32.
+COUNT = r"\d{1,18}"
+DTYPE = "|".join(sorted(DTYPES))
+REDOP = "|".join(sorted(REDOPS))
+ROOT = r"-1|\d{1,9}"
+BANDWIDTH = r"\d{1,15}\.\d\d"
 _GAP = r"[ \t]+"
-_TIME = r"(\d{1,15}(\.\d\d?)?)"
-_BANDWIDTH = r"(\d{1,15}\.\d\d)"
-_PLACEMENT = _GAP.join(("", _TIME, _BANDWIDTH, _BANDWIDTH, "0"))
-_NAMES = "({})".format("|".join(sorted(DTYPES))), "({})".format("|".join(sorted(REDOPS)))
-# A size and a count fit into 64 bits, a root into 32.
+_PLACEMENT = _GAP.join(("", r"(\d{1,15}(\.\d\d?)?)", f"({BANDWIDTH})", f"({BANDWIDTH})", "0"))
 _ROW = re.compile(
-    r"^[ \t]*" + _GAP.join((r"(\d{1,18})", r"(\d{1,18})", *_NAMES, r"(-1|\d{1,9})")) + 2 * _PLACEMENT + r"[ \t]*\r?\n",
+    r"^[ \t]*"
+    + _GAP.join(f"({column})" for column in (COUNT, COUNT, DTYPE, REDOP, ROOT))
+    + 2 * _PLACEMENT
+    + r"[ \t]*\r?\n",
     re.ASCII | re.MULTILINE,
 )
 _TIME_HALF_STEPS_US = (0.5, 0.0, 0.05, 0.005)
@@ -77,10 +83,13 @@ class UniformRows(Struct, frozen=True, gc=False):
 
     lines: list[int]
     sizes_bytes: list[int]
-    counts: list[int]
+    counts: list[int | None]
+    """Count column. None if the format has none."""
     dtypes: list[str]
     redops: list[str | None]
     roots: list[int | None]
+    cycles: list[int]
+    """Pass that each row states. 0 also if it states none."""
     out_of_place: UniformFigures
     in_place: UniformFigures
     busbw_texts: Sequence[str]
@@ -90,8 +99,8 @@ class UniformRows(Struct, frozen=True, gc=False):
         """True if all figures of all rows agree. `factor`: busbw / algbw of the table; None if unknown."""
         return self.out_of_place.agrees(self.sizes_bytes, factor) and self.in_place.agrees(self.sizes_bytes, factor)
 
-    def columns(self, cycles: list[int]) -> PlainColumns:
-        """Returns the rows, with the pass of each, as columns."""
+    def columns(self, counted_cycles: list[int]) -> PlainColumns:
+        """Returns the rows as columns. `counted_cycles` has the passes of rows that state none."""
         return PlainColumns(
             self.lines,
             self.sizes_bytes,
@@ -99,16 +108,15 @@ class UniformRows(Struct, frozen=True, gc=False):
             self.dtypes,
             self.redops,
             self.roots,
-            cycles,
+            [stated or counted for stated, counted in zip(self.cycles, counted_cycles, strict=True)],
             self.out_of_place.figures,
             self.in_place.figures,
         )
 
-    def halves(self) -> "list[UniformRows]":
-        """Returns the first and the second half of the rows."""
-        middle = len(self.lines) // 2
-        first, second = (self._parse_part(part) for part in (slice(middle), slice(middle, None)))
-        # Each row is uniform, so both halves parse.
+    def split(self, count: int) -> "list[UniformRows]":
+        """Returns the first rows, up to this number, and the others."""
+        first, second = (self._parse_part(part) for part in (slice(count), slice(count, None)))
+        # Each row is uniform, so both parts parse.
         assert first is not None
         assert second is not None
         return [first, second]
@@ -182,17 +190,19 @@ def parse_uniform_rows(lines: list[int], texts: list[str], prefix: str) -> Unifo
         [DTYPES[dtype] for dtype in dtypes],
         [None if redop == "none" else redop for redop in redops],
         [None if root == "-1" else int(root) for root in roots],
-        _make_placement(*placements[:4]),
-        _make_placement(*placements[4:]),
+        [0] * len(lines),
+        make_figures(*placements[:4]),
+        make_figures(*placements[4:]),
         placements[3],
         texts,
         prefix,
     )
 
 
-def _make_placement(
+def make_figures(
     times: Iterable[str], decimals: Iterable[str], algbws: Iterable[str], busbws: Iterable[str]
 ) -> UniformFigures:
+    """Converts the columns of one placement. `decimals` has the point and the decimals of each time."""
     figures = FigureColumns(list(map(float, times)), list(map(float, algbws)), list(map(float, busbws)))
     half_steps_us = [_TIME_HALF_STEPS_US[len(text)] for text in decimals]
     return UniformFigures(figures, half_steps_us, _BANDWIDTH_HALF_STEP_GBPS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.logs import Log
-from busbw.readers.documents import nccl_tests_json
+from busbw.readers.documents import nccl_tests_json, row_blocks
 from busbw.readers.tables.plain_rows import PlainRows
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
@@ -59,7 +59,7 @@ def rows(draw: st.DrawFn) -> list[dict[str, Any]]:
 def read(path: Path, text: str, block_bytes: int, *, is_fast: bool) -> Log:
     path.write_text(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nccl_tests_json, "_BLOCK_BYTES", block_bytes)
+        patch.setattr(row_blocks, "_BLOCK_LENGTH", block_bytes)
         if not is_fast:
             patch.setattr(nccl_tests_json, "parse_uniform_json_rows", lambda *_: None)
         return readers.read(path)
