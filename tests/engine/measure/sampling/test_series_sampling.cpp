@@ -38,7 +38,7 @@ struct SamplingScene {
   StopReason stopped_by;
 };
 
-RunSettings settings_of(int iterations, int graph_launches = 0) {
+RunSettings series_settings(int iterations, int graph_launches = 0) {
   RunSettings settings;
   settings.iterations = iterations;
   settings.graph_launches = graph_launches;
@@ -53,7 +53,7 @@ constexpr double kHourS = 3600;  // longer than any delay on a busy machine
 }  // namespace
 
 TEST_CASE("sample_case: short operations are timed without timestamps, sampled with them, then gated") {
-  const SamplingScene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(8));
+  const SamplingScene scene({.operation_s = kShortS, .launch_s = 5e-6}, series_settings(8));
   CHECK(scene.stopped_by == StopReason::iterations);
   CHECK(scene.samples().total.operations == 8);
   CHECK(scene.samples().operation_s.size() == 8);
@@ -69,7 +69,7 @@ TEST_CASE("sample_case: if the warm-up shows short operations, the time is measu
   // On a busy machine a warm-up may seem long.
   bool is_first = false;
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
-    const SamplingScene scene({.operation_s = kShortS}, settings_of(3));
+    const SamplingScene scene({.operation_s = kShortS}, series_settings(3));
     const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
     is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kLineUp + 3;
     if (is_first) CHECK(scene.device.count("run") == 1 + (kLineUp + 3) + (1 + 1 + 3) + 1 + 3);
@@ -80,7 +80,7 @@ TEST_CASE("sample_case: if the warm-up shows short operations, the time is measu
 TEST_CASE("sample_case: operations are measured once if timestamps are not visible") {
   MadeUpDevice device{.operation_s = kLongS, .late_s = 0.5};
   device.host_wait_s = kLongS;  // duration of the warm-up by the host clock
-  const SamplingScene scene(device, settings_of(8));
+  const SamplingScene scene(device, series_settings(8));
   CHECK(scene.device.count("run") == 1 + kLineUp + 8);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.samples().total.operations == 8);
@@ -94,7 +94,7 @@ TEST_CASE("sample_case: if events are visible, the time is measured without them
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
     MadeUpDevice device{.operation_s = kMiddleS, .late_s = kHourS};
     device.host_wait_s = kMiddleS;
-    const SamplingScene scene(device, settings_of(8));
+    const SamplingScene scene(device, series_settings(8));
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples().total.operations == 8);
     CHECK(scene.samples().total.elapsed_s < kHourS);  // by the host clock, on which this device takes no time
@@ -119,7 +119,7 @@ TEST_CASE("sample_case: starts again after a warm-up that was slow for other rea
     CAPTURE(operation_s);
     MadeUpDevice device{.operation_s = operation_s};
     device.host_wait_s = kLongS;
-    const SamplingScene scene(device, settings_of(8));
+    const SamplingScene scene(device, series_settings(8));
     CHECK(scene.device.count("run") == 1 + kLineUp + 8 + runs_again);
     CHECK(scene.samples().total.operations == 8);
     CHECK(scene.samples().operation_s.size() == 8);
@@ -132,7 +132,7 @@ TEST_CASE("sample_case: graphs of long iterations are timed without timestamps")
     CAPTURE(operation_s);
     MadeUpDevice device{.operation_s = operation_s};
     device.host_wait_s = kLongS;
-    const SamplingScene scene(device, settings_of(8, 3));
+    const SamplingScene scene(device, series_settings(8, 3));
     CHECK(scene.device.count("begin") == recordings);
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples().total.operations == 24);
@@ -144,7 +144,7 @@ TEST_CASE("sample_case: graphs of long iterations are timed without timestamps")
 }
 
 TEST_CASE("sample_case: -G") {
-  const SamplingScene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(4, 3));
+  const SamplingScene scene({.operation_s = kShortS, .launch_s = 5e-6}, series_settings(4, 3));
   CHECK(scene.device.count("begin") == 2);  // with timestamps and without
   CHECK(scene.device.count("close") == 3 + 1);  // each timestamped launch, and the device time
   CHECK(scene.samples().total.operations == 12);
@@ -155,7 +155,7 @@ TEST_CASE("sample_case: -G") {
 }
 
 TEST_CASE("sample_case: the device's clocks are queried after the warm-up, and once more") {
-  const SamplingScene scene({.operation_s = kShortS, .condition = DeviceClockState{1e9, {}, {}}}, settings_of(4));
+  const SamplingScene scene({.operation_s = kShortS, .condition = DeviceClockState{1e9, {}, {}}}, series_settings(4));
   CHECK(scene.device.count("ask") == 2);
   const auto asked = std::ranges::find(scene.device.log, "ask");
   CHECK(std::find(scene.device.log.begin(), asked, "wait") != asked);
@@ -165,7 +165,7 @@ TEST_CASE("sample_case: the device's clocks are queried after the warm-up, and o
 }
 
 TEST_CASE("sample_case: a stopping rule samples and times in whole batches") {
-  RunSettings settings = settings_of(10);
+  RunSettings settings = series_settings(10);
   settings.target_ci = 0.5;
   const SamplingScene scene({.operation_s = kShortS}, settings);
   CHECK(scene.stopped_by == StopReason::target_ci);
