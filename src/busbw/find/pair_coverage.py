@@ -12,9 +12,8 @@ from busbw.find.cluster import UNKNOWN, Indices
 from busbw.find.explanation import Explanation, is_evidence, is_unexplained
 from busbw.find.observations import Observations
 from busbw.find.parts import node_pair_numbers
-from busbw.find.peers import Peers
 from busbw.find.round_planner import RoundPlanner
-from busbw.find.rounds import LOAD_CLASSES, Load, Round, load_class
+from busbw.find.rounds import Load, Round
 
 PAIR_TURNS, MAX_PAIR_ROUNDS = 8, 600
 """Maximum number of turns and of rounds of `uncleared_pair_rounds` in a search. They bound its time.
@@ -54,19 +53,13 @@ def uncleared_pair_rounds(
     leaves = planner.cluster.nic_leaf[nic_pairs]
     is_thin = (leaves[:, 0] != leaves[:, 1]) & collides
     are_few = np.count_nonzero(is_thin) <= _MAX_SPARSE_ROUNDS * len(np.unique(leaves)) // 2
-    max_flows = 1 if are_few or not _is_light_evidence(explanation.peers) else planner.max_light_flows
+    max_flows = 1 if are_few or not explanation.peers.are_light_rounds_usable else planner.max_light_flows
     full = [planner.network_round(Load.BOTH, pairs, turn).both_ways() for pairs in _packed(nic_pairs[~is_thin])]
     thin = [
         planner.thin_round(pairs, max_flows, turn)
         for pairs in _packed(nic_pairs[is_thin], planner.cluster.nic_leaf, max_flows)
     ]
     return [*full, *thin][:MAX_PAIR_ROUNDS]
-
-
-def _is_light_evidence(peers: Peers) -> bool:
-    """False if so many flows of light rounds collide that a slow flow is no evidence. True before the first one."""
-    is_light = np.arange(len(peers.noise)) % LOAD_CLASSES == load_class(Load.LIGHT, is_across=True)
-    return bool(peers.is_usable[is_light].all())
 
 
 def _uncleared_pairs(observed: Observations, explanation: Explanation) -> Indices:

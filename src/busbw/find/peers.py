@@ -110,11 +110,20 @@ class Peers:
         The arrays end with the last class that has flows. If they end before the first full-load class, the answer is
         not known. A full-load class within the arrays, but without flows, counts as collision-free.
         """
-        load_classes = np.arange(len(self.noise)) % LOAD_CLASSES
-        is_full_load = load_classes == load_class(Load.BOTH, is_across=True)
+        is_full_load = self._is_between_leaves(Load.BOTH)
         is_collision_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)
         is_known = is_full_load.any()
         return not is_known or not is_collision_free[is_full_load].all()
+
+    @property
+    def are_light_rounds_usable(self) -> bool:
+        """False if so many flows of light rounds collide that a slow flow is no evidence. True before the first one."""
+        return bool(self.is_usable[self._is_between_leaves(Load.LIGHT)].all())
+
+    def _is_between_leaves(self, load: Load) -> Mask:
+        """Returns True for each class of flows between leaves with this load."""
+        load_classes = np.arange(len(self.noise)) % LOAD_CLASSES
+        return np.asarray(load_classes == load_class(load, is_across=True))
 
 
 def compare_with_peers(observed: Observations, explained: Values) -> Peers:

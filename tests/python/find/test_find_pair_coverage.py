@@ -67,7 +67,7 @@ def test_a_huge_cluster_measures_a_limited_number_of_pairs(monkeypatch: pytest.M
     cluster = Cluster(Fabric(nodes=256, gpus=1, nodes_per_group=16).describe())
     planner = RoundPlanner(cluster, seed=0)
     with monkeypatch.context() as patched:
-        patched.setattr("busbw.find.pair_coverage._is_light_evidence", lambda _peers: False)
+        patched.setattr("busbw.find.peers.Peers.are_light_rounds_usable", False)
         rounds = next_rounds(planner, observe(cluster, first_rounds(planner)), collides=True)
     assert len(rounds) == 600
     assert Load.SPARSE in {one.load for one in rounds}
