@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "backends/nccl/gpus/rank_gpus.hpp"
 
 namespace busbw {
@@ -83,11 +85,14 @@ std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int hea
 
 std::string unmet_requirement(const std::vector<FlagRequirement>& requirements, int version, const std::string& path,
                               const std::function<bool(const char*)>& has_function) {
+  // A library that meets only the first unmet requirement would be refused again.
+  int since_all = 0;
+  for (const FlagRequirement& requirement : requirements) since_all = std::max(since_all, requirement.since);
   for (const FlagRequirement& requirement : requirements) {
     const std::string allowed_versions =
         requirement.before ? fmt::format("{} up to, not including, {}", short_version_text(requirement.since),
                                          short_version_text(requirement.before))
-                           : fmt::format("{} or later", short_version_text(requirement.since));
+                           : fmt::format("{} or later", short_version_text(since_all));
     const std::string remedy =
         fmt::format("use {} (--library, BUSBW_NCCL_LIBRARY), or {}", allowed_versions, requirement.remedy);
     std::vector<const char*> missing_functions;

@@ -22,8 +22,9 @@ struct FlagRequirement {
 /// because the device API of 2.28 differs from that of 2.29 and later.
 std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int headers_version);
 
-/// Message about the first requirement that the library of this `version` and `path` does not meet, with a remedy.
-/// Empty if it meets all. `has_function` tells if the library exports a function.
+/// Message about the first requirement that the library of this `version` and `path` does not meet. It names a remedy,
+/// and the first version that meets all requirements. Empty if the library meets all. `has_function` tells if the
+/// library exports a function.
 std::string unmet_requirement(const std::vector<FlagRequirement>& requirements, int version, const std::string& path,
                               const std::function<bool(const char*)>& has_function);
 

@@ -103,6 +103,8 @@ TEST_CASE("unmet_requirement: -H needs the puts of 2.29, with -G 2.30, with seve
   check_names(sentence(flags, {22809, of229}), {"-H 1", "does not work with NCCL 2.28.9"});
 
   flags.captures = true;
+  // With 2.29, the run would be refused again.
+  check_names(sentence(flags, {22809, kOf228}), {"-H 1", "NCCL 2.28.9", "lacks; use 2.30 or later", "leave -H out"});
   check_names(sentence(flags, {22902, of229}), {"-H 1", "with -G", "NCCL 2.29.2", "use 2.30 or later", "leave -G out"});
   CHECK(sentence(flags, {23000, of229}).empty());
   flags.rma_contexts = 2;
