@@ -9,7 +9,6 @@
 #include <numeric>
 #include <utility>
 
-#include "backends/nccl/flow_paths.hpp"
 #include "backends/nccl/profiler/algorithm_observer.hpp"
 #include "common/os/program_file.hpp"
 #include "common/os/provenance.hpp"
@@ -69,11 +68,10 @@ void add_lifecycle_notes(const CommOpsSettings& settings, const Backend& backend
     }
 }
 
-/// Prints NCCL's variables for flows, and the notes and warnings of a run, on stderr.
+/// Prints the notes and warnings of a run on stderr.
 class StderrNotes final : public Sink {
  public:
   void begin(const RunInfo& run) override {
-    for (const auto& [name, value] : flow_environment()) print_stderr(run.program, name + "=" + value);
     for (const auto& lines : {run.notes, run.warnings})
       for (const std::string& line : lines) print_stderr(run.program, line);
   }
