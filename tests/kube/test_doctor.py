@@ -7,7 +7,7 @@ import pytest
 
 from .cluster import Cluster
 from .kubelet import Kubelet
-from .launching import Launches, wait_until_clean
+from .launching import KINDS, Launches, needs, wait_until_clean
 
 ODD = "real-2"
 CHECKS = "env-cuda-launch-blocking,kernel-differs"
@@ -29,9 +29,10 @@ def nodes(kubelet: Kubelet) -> Iterator[Kubelet]:
     kubelet.node_files.clear()
 
 
-@pytest.mark.parametrize("kind", ["job", "jobset"])
+@pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
 def test_the_odd_node_is_named(cluster: Cluster, nodes: Kubelet, launches: Launches, kind: str) -> None:
-    words = ["--nodes", "3", "--workload-kind", kind, "--root", "/etc/node", "--check", CHECKS, "--json"]
+    needs(kind)
+    words = ["--nodes", "3", *KINDS[kind], "--root", "/etc/node", "--check", CHECKS, "--json"]
     launch = launches.start(*words, command="doctor")
     ended = launch.finish()
     assert ended.code == 5, ended.err

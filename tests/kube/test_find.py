@@ -2,13 +2,17 @@
 
 import json
 
+import pytest
+
 from .cluster import Cluster
 from .kubelet import Kubelet
-from .launching import Launches, wait_until_clean
+from .launching import KINDS, Launches, needs, wait_until_clean
 
 
-def test_a_search_measures_all_pods(cluster: Cluster, kubelet: Kubelet, launches: Launches) -> None:
-    words = ["--nodes", "3", "--backend", "host", "--size", "64K", "--max-rounds", "2", "--json"]
+@pytest.mark.parametrize("kind", ["job", "mpijob"])
+def test_a_search_measures_all_pods(cluster: Cluster, kubelet: Kubelet, launches: Launches, kind: str) -> None:
+    needs(kind)
+    words = [*KINDS[kind], "--nodes", "3", "--backend", "host", "--size", "64K", "--max-rounds", "2", "--json"]
     launch = launches.start(*words, command="find")
     ended = launch.finish()
     assert ended.code in (0, 5, 6), ended.err  # the load of this machine decides

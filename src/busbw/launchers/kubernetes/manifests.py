@@ -20,6 +20,9 @@ _JOIN_LIMIT_S = "600"
 _TTL_S = 3600
 """How long the cluster keeps a finished job that was not deleted."""
 _NODE_NAME: Manifest = {"name": NODE_NAME_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+_SSHD_WITH_NODE_NAME = f'exec /usr/sbin/sshd -De -o "SetEnv PATH=$PATH {NODE_NAME_VARIABLE}=${NODE_NAME_VARIABLE}"'
+"""Shell command of an MPIJob worker. sshd gives a login only the variables of SetEnv, and only the first SetEnv counts.
+So this one replaces that of an image that sets PATH."""
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _REPLICATED_JOB = "ranks"
 """Name of the only Job in a JobSet. The names of its pods contain it."""
@@ -156,10 +159,12 @@ def _mpi_launcher_template(job: Job, target: KubernetesTarget) -> Manifest:
 
 
 def _mpi_worker_template(job: Job, target: KubernetesTarget) -> Manifest:
-    """Template of the pods in which mpirun starts the processes. The operator adds the command, an sshd."""
+    """Template of the pods in which mpirun starts the processes. The operator adds the command, an sshd, if missing."""
+    node_name = {"command": ["/bin/sh", "-c", _SSHD_WITH_NODE_NAME], "env": [_NODE_NAME]} if job.names_nodes else {}
     container = {
         "name": CONTAINER,
         **pods.image(target),
+        **node_name,
         **pods.resources(job, target),
         **pods.worker_security(target),
         **pods.mounts(),

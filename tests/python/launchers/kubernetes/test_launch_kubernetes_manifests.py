@@ -396,9 +396,9 @@ def test_capabilities_are_those_of_the_pods_that_measure(kind: Kind) -> None:
     [
         ("job", ("each-node", "busbw doctor"), True),
         ("jobset", ("each-node", "busbw doctor"), True),
-        # The environment of mpirun's pod, which all processes get, would name its node for all.
-        ("mpijob", ("each-node", "busbw doctor"), False),
+        ("mpijob", ("each-node", "busbw doctor"), True),
         ("job", ("flows", "--search", "busbw find"), True),
+        ("mpijob", JOB.arguments, False),
         ("job", JOB.arguments, False),
     ],
 )
@@ -407,7 +407,10 @@ def test_pods_of_doctor_and_find_know_the_name_of_their_node(
 ) -> None:
     plan = render(replace(ONE_EACH, arguments=arguments), replace(CPU, kind=kind))
     check(plan.job_manifests.workload)
-    variables = [each for pod in pods_of(plan.job_manifests.workload) for each in pod["containers"][0].get("env", [])]
+    # In an MPIJob, mpirun's pod comes first. All processes get its environment, which must not name its node.
+    *_, measuring = pods_of(plan.job_manifests.workload)
+    variables = measuring["containers"][0].get("env", [])
+    assert "BUSBW_NODENAME" not in str([pod for pod in pods_of(plan.job_manifests.workload) if pod is not measuring])
     fields = [each["valueFrom"]["fieldRef"]["fieldPath"] for each in variables if each["name"] == "BUSBW_NODENAME"]
     assert fields == (["spec.nodeName"] if has_name else [])
 
