@@ -44,26 +44,26 @@ class PciDevice(Struct, kw_only=True, frozen=True):
 
 
 class PciLink(Struct, kw_only=True, frozen=True):
-    """Link between a device and the port above it. Values that the kernel does not know are 0."""
+    """Link between a device and the port above it. Values that the kernel does not know are None."""
 
     lower: str
     """Bus id of the device or bridge at the lower end of the link."""
-    width: float
-    max_width: float
+    width: float | None
+    max_width: float | None
     """Smaller one of the widths that both ends support."""
-    speed: float
+    speed: float | None
     """Rate of a lane in GT/s."""
-    max_speed: float
+    max_speed: float | None
 
     @property
-    def gbps(self) -> float:
-        """GB/s of the link, one way. 0 if unknown."""
-        return pcie_gbps(pcie_generation(self.speed), int(self.width)) or 0.0
+    def gbps(self) -> float | None:
+        """GB/s of the link, one way."""
+        return _gbps(self.speed, self.width)
 
     @property
-    def max_gbps(self) -> float:
-        """GB/s that both ends support, one way. 0 if unknown."""
-        return pcie_gbps(pcie_generation(self.max_speed), int(self.max_width)) or 0.0
+    def max_gbps(self) -> float | None:
+        """GB/s that both ends support, one way."""
+        return _gbps(self.max_speed, self.max_width)
 
 
 def device_folders(machine: Machine) -> tuple[str, ...]:
@@ -151,16 +151,25 @@ def _link(machine: Machine, lower: str, upper: str) -> PciLink:
     return PciLink(
         lower=lower,
         width=_value(machine, lower, "current_link_width"),
-        max_width=min(_value(machine, bus_id, "max_link_width") for bus_id in (lower, upper)),
+        max_width=_common_value(machine, (lower, upper), "max_link_width"),
         speed=_value(machine, lower, "current_link_speed"),
-        max_speed=min(_value(machine, bus_id, "max_link_speed") for bus_id in (lower, upper)),
+        max_speed=_common_value(machine, (lower, upper), "max_link_speed"),
     )
 
 
-def _value(machine: Machine, bus_id: str, name: str) -> float:
-    """Returns the number of a property. 0 if unknown: functions without a link of their own have 0, 63 or 255."""
+def _gbps(speed: float | None, width: float | None) -> float | None:
+    return None if speed is None or width is None else pcie_gbps(pcie_generation(speed), int(width))
+
+
+def _common_value(machine: Machine, ends: tuple[str, str], name: str) -> float | None:
+    """Returns the smaller number of both ends of a link. None if one is unknown."""
+    values = [value for bus_id in ends if (value := _value(machine, bus_id, name)) is not None]
+    return min(values) if len(values) == len(ends) else None
+
+
+def _value(machine: Machine, bus_id: str, name: str) -> float | None:
+    """Returns the number of a property. None if unknown: functions without a link of their own have 0, 63 or 255."""
     text = machine.text_or_none(f"{DEVICES}/{bus_id}/{name}") or ""
     number = re.match(r"\d{1,2}(\.\d+)?(?= |$)", text)  # 255 has too many digits
-    if number is None or number[0] == "63":
-        return 0.0
-    return float(number[0])
+    value = float(number[0]) if number is not None else 0.0
+    return value if value not in (0, 63) else None

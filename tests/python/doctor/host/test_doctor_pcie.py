@@ -2,6 +2,7 @@
 
 import pytest
 from doctor_machines import TestMachine, assert_only, expanded, load
+from msgspec import UNSET
 
 from busbw.doctor.model.tree import command_key
 
@@ -34,6 +35,13 @@ def test_the_cost_of_a_narrow_link_is_that_of_its_rate() -> None:
     assert 0.53 < cost.busbw_now_gbps / cost.busbw_fixed_gbps < 0.58  # type: ignore[union-attr]
 
 
+def test_a_narrow_link_of_unknown_speed_has_no_cost() -> None:
+    machine = load("dgx-h100").with_file(f"{DEVICES}/{NIC}/current_link_width", "8")
+    machine = machine.with_file(f"{DEVICES}/{NIC}/current_link_speed", "Unknown")
+    (finding,) = machine.examine("pcie-width").findings
+    assert finding.cost is UNSET
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -41,6 +49,7 @@ def test_the_cost_of_a_narrow_link_is_that_of_its_rate() -> None:
         {f"{NIC}/current_link_width": "8", f"{NIC_PORT}/max_link_width": "8"},  # the slot has 8 lanes
         {f"{NIC}/current_link_speed": "16.0 GT/s PCIe", f"{NIC_PORT}/max_link_speed": "16.0 GT/s PCIe"},
         {f"{NIC}/current_link_width": "0", f"{NIC}/current_link_speed": "Unknown"},
+        {f"{NIC}/current_link_speed": "0.0 GT/s PCIe"},
         {f"{NIC}/current_link_width": "255"},
         {f"{NIC}/current_link_width": "63"},
     ],

@@ -25,14 +25,16 @@ def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> It
     require(links, "no GPU or RDMA device below a PCIe port")
     best: dict[tuple[str, int], float] = {}  # by the model of the device and the depth
     for link, device, depth in links.values():
-        best[device.model, depth] = max(getattr(link, name), best.get((device.model, depth), 0.0))
+        best[device.model, depth] = max(getattr(link, name) or 0.0, best.get((device.model, depth), 0.0))
     is_physical = not is_virtual(machine)
     for link, device, depth in links.values():
         now, possible = getattr(link, name), getattr(link, f"max_{name}")
+        if now is None or possible is None:
+            continue
         # A slot can be narrower by design. A low value is a defect if an equal device has more, or on a physical NIC.
         is_link_of_nic = depth == 0 and device in nics
         is_defect = now < best[device.model, depth] or (is_link_of_nic and is_physical)
-        if 0 < now < possible and is_defect:
+        if now < possible and is_defect:
             label = device.label if depth == 0 else f"the bridge {link.lower} above {device.label}"
             yield Finding(
                 "slow",
@@ -51,8 +53,10 @@ def _damage(machine: Machine, link: PciLink, device: PciDevice, nics: Sequence[P
     """Returns the damage of a slow link to the rate of the device's NIC, or of the fastest NIC for a GPU."""
     rates_gbit = [rdma_gbit(machine, nic.label) for nic in (device, *nics)]
     nic_gbit = rates_gbit[0] or max(rates_gbit)  # a GPU has no rate
+    if not nic_gbit or link.gbps is None:
+        return None
     link_gbit = 8 * _PAYLOAD_SHARE * link.gbps  # 8: `gbps` is in GB/s
-    return Damage(nic_share=min(1.0, link_gbit / nic_gbit)) if nic_gbit else None
+    return Damage(nic_share=min(1.0, link_gbit / nic_gbit))
 
 
 @check(

@@ -26,11 +26,13 @@ def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
     # A card in several slots, such as in DGX Spark, appears once for each slot, and its port uses all these slots.
     cards = {port: machine.text_or_none(f"{INFINIBAND}/{port.device}/sys_image_guid") or port.bus_id for port in links}
     for port, link in links.items():
-        gb_per_s = sum(links[other].gbps for other in links if cards[other] == cards[port])
-        gbit = 8 * gb_per_s
+        rates_gbps = [links[other].gbps for other in links if cards[other] == cards[port]]
+        if None in rates_gbps:
+            continue
+        gbit = 8 * sum(filter(None, rates_gbps))
         # pcie-width and pcie-speed report a link that is slower than both ends permit.
-        is_limited_by_slot = link.width >= link.max_width and link.speed >= link.max_speed
-        if port.is_active and is_limited_by_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:
+        is_limited_by_slot = link.max_gbps is None or link.gbps == link.max_gbps
+        if port.is_active and is_limited_by_slot and gbit < port.rate_gbit <= _MAX_GBIT:
             folder = f"{DEVICES}/{port.bus_id}"
             problem = f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {gbit:.0f} Gb/s"
             evidence = tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed"))
