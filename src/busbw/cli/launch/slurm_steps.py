@@ -18,8 +18,8 @@ _CONTINUE_CODES = {ExitCode.GOOD, ExitCode.WRONG_DATA, ExitCode.SLOWER_THAN_DEMA
 def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
     """Executes all steps, and returns the exit code of the first one that failed, else 0.
 
-    Removes the folder of a batch job once all its output has been read. Keeps it if the job may continue, or if the
-    folder may hold unread output.
+    The folder of a batch job holds its output. It is removed at the end, unless the job may continue or some output may
+    be unread.
 
     Raises:
         BusbwError: The folder of a new job exists already. Its files are kept.
@@ -39,7 +39,8 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
                 code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread_steps))
                 first_failure = first_failure or code
                 if code == ExitCode.ENVIRONMENT and step < plan.steps:
-                    # The program may have succeeded with an incomplete record. The batch script would then continue.
+                    # This code may mean that the program succeeded, but its record is incomplete. The batch script
+                    # knows only the program's success, and would start the next step.
                     launcher.cancel(plan)
                 if code not in _CONTINUE_CODES:
                     break
