@@ -76,8 +76,8 @@ def _plateau_gbps(system: System, nodes: int, *, nvls: bool) -> float | None:
 def _damaged(system: System, damage: Damage) -> System:
     """Returns the system with the remaining shares of its bandwidths."""
     fabrics = [
-        replace(each, link_gbps=replace(each.link_gbps, value=each.link_gbps.value * damage.fabric_share))
-        for each in system.fabrics
+        replace(fabric, link_gbps=replace(fabric.link_gbps, value=fabric.link_gbps.value * damage.fabric_share))
+        for fabric in system.fabrics
     ]
     nics = system.nics
     if nics is not None:

@@ -54,7 +54,7 @@ def make_signatures(columns: Iterable[NDArray[np.integer]]) -> Signatures:
 
 def align_sequences(sequences: Sequence[CallSequence]) -> Alignment:
     """Aligns the sequences to the longest one."""
-    reference = max(sequences, key=lambda one: len(one.indices))
+    reference = max(sequences, key=lambda sequence: len(sequence.indices))
     table = np.full((len(reference.indices), len(sequences)), -1, np.intp)
     differences = []
     bounds = []

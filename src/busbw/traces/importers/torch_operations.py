@@ -8,7 +8,7 @@ from busbw.traces import format as layout
 from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import ROOTED, TRANSFERS, Flag, Function
 
-_FUNCTIONS = {one.name.lower().replace("_", ""): one for one in Function if one <= Function.RECV}
+_FUNCTIONS = {function.name.lower().replace("_", ""): function for function in Function if function <= Function.RECV}
 """Functions by their name without underscores. PyTorch's names of collectives begin with it: "all_reduce_coalesced".
 
 The first name that fits is used, so "reducescatter" comes before "reduce"."""

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -33,13 +34,69 @@ def join_processes(builder: TraceBuilder, files: Sequence[ProcessFile]) -> None:
         _fill_rank(part)
 
 
+def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
+    """Returns the files of the newest runs. A run is older if one of its processes also belongs to a newer run.
+
+    If files of a run have a common rank, only one is kept.
+    """
+    runs = _group_by_run(files)
+    runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
+    selected: list[ProcessFile] = []
+    older: list[ProcessFile] = []
+    repeated: list[ProcessFile] = []
+    selected_processes: set[Hashable] = set()
+    for run in runs:
+        processes = {_process_key(file) for file in run}
+        if processes & selected_processes:
+            older += run
+            continue
+        selected_processes |= processes
+        run_ranks: set[tuple[int, int]] = set()
+        for file in sorted(run, key=attrgetter("name")):
+            ranks = {(entry.id, entry.rank) for entry in file.communicators.values()}
+            if ranks & run_ranks:
+                repeated.append(file)
+            else:
+                selected.append(file)
+            run_ranks |= ranks
+    for left_out, reason in ((older, "they are of older runs"), (repeated, "another one has the same ranks")):
+        if left_out:
+            names = names_text(sorted(file.name for file in left_out))
+            builder.add_problem(f"{count_text(len(left_out), 'file')} left out, because {reason}: {names}")
+    return selected
+
+
+def _group_by_run(files: Sequence[ProcessFile]) -> list[list[ProcessFile]]:
+    """Returns the files of each run. Common communicators connect the files of a run."""
+    runs: list[tuple[set[int], list[ProcessFile]]] = []  # ids of the communicators, and files of each run
+    for file in files:
+        own_ids = {entry.id for entry in file.communicators.values()}
+        connected = [run for run in runs if run[0] & own_ids]
+        others = [run for run in runs if not run[0] & own_ids]
+        run_ids = own_ids.union(*(ids for ids, _ in connected))
+        run_files = [*chain.from_iterable(part for _, part in connected), file]
+        runs = [*others, (run_ids, run_files)]
+    return [run_files for _, run_files in runs]
+
+
+def _process_key(file: ProcessFile) -> Hashable:
+    """Returns a key that differs between the files of one run, and is equal for the same process of two runs.
+
+    The key is the rank in the job. If this rank is unknown, the key is the size of the largest communicator, with the
+    rank in this communicator.
+    """
+    if _launcher_rank(file) >= 0:
+        return _launcher_rank(file)
+    return max(((entry.size, entry.rank) for entry in file.communicators.values()), default=None)
+
+
 def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_RankPart]:
     """Returns the ranks of all files. The ranks have the numbers of the launcher if each process is one rank."""
     parts: list[_RankPart] = []
-    for file in sorted(files, key=lambda one: int(one.header["rank"])):
+    for file in sorted(files, key=_launcher_rank):
         for indices in _split_ranks(builder, file):
             parts.append(_RankPart(file, builder.find_or_add_rank(len(parts), file.name), indices))
-    numbers = [int(part.file.header["rank"]) for part in parts]
+    numbers = [_launcher_rank(part.file) for part in parts]
     are_known = min(numbers, default=-1) >= 0
     are_distinct = len(set(numbers)) == len(numbers)
     if are_known and are_distinct:
@@ -48,22 +105,30 @@ def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_Ra
     return parts
 
 
-def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int]]:
-    """Returns the communicators of each rank of a process, by their indices.
+def _launcher_rank(file: ProcessFile) -> int:
+    """Returns the rank that the launcher gave to the process. -1: unknown."""
+    return int(file.header["rank"])
 
-    A process has several ranks if it has several ranks of one communicator. The communicators that one thread uses
-    belong to one rank, and so do those of one stream. A thread or stream with two ranks of one communicator shows
-    nothing. A communicator is left out, with a problem, if neither a thread nor a stream shows its rank.
+
+def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int]]:
+    """Returns the communicators of each rank of a process, by their indices in the file.
+
+    A process has several ranks if it has several ranks of one communicator; the file then has one index for each of
+    them. The communicators that one thread uses belong to one rank, and so do those of one stream. A thread or stream
+    that uses two ranks of one communicator serves several ranks, so it is ignored.
+
+    A communicator is left out, with a problem, if nothing connects it with a thread or with the communicator that has
+    the most ranks in this process.
     """
     entries = file.communicators
-    index_of_rank = defaultdict[int, dict[int, int]](dict)
+    indices_by_id = defaultdict[int, dict[int, int]](dict)  # of each communicator: index by rank
     for index, entry in entries.items():
-        index_of_rank[entry.id][entry.rank] = index
-    base = max(index_of_rank.values(), key=len)  # the communicator with most ranks in this process
-    if len(base) == 1:
+        indices_by_id[entry.id][entry.rank] = index
+    most_ranks = max(indices_by_id.values(), key=len)
+    if len(most_ranks) == 1:
         return [frozenset(entries)]
-    same_rank = {index: {index} for index in entries}  # by communicator: all communicators of its rank
-    with_known_rank = set(base.values())
+    same_rank = {index: {index} for index in entries}  # by index: all indices of its rank
+    with_known_rank = set(most_ranks.values())
     for field_name in ("thread", "stream"):
         for used in _used_communicators(file, field_name):
             merged = set[int]().union(*(same_rank[index] for index in used))
@@ -102,7 +167,7 @@ def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> Non
     for _, _, entry in entries:
         sizes[entry.id] = max(entry.size, entry.rank + 1, sizes[entry.id])
         declared_sizes[entry.id].add(entry.size)
-    for file_index, part, entry in sorted(entries, key=lambda one: one[0]):
+    for file_index, part, entry in sorted(entries, key=itemgetter(0)):
         members = [entry.members.get(own_rank, -1) for own_rank in range(max(entry.members, default=-1) + 1)]
         trace_index = builder.find_or_add_communicator(
             f"{entry.id:016x}", sizes[entry.id], name=entry.name, members=members
@@ -110,10 +175,10 @@ def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> Non
         if trace_index is not None:
             part.trace_indices[file_index] = trace_index
             builder.join(part.rank, trace_index, entry.rank)
-    if unknown := sum(one == {-1} for one in declared_sizes.values()):
+    if unknown := sum(declared == {-1} for declared in declared_sizes.values()):
         count = count_text(unknown, "communicator")
         builder.add_problem(f"this NCCL gave no sizes of {count}; they have the recorded ranks")
-    if contradictory := sum(len(one - {-1}) > 1 for one in declared_sizes.values()):
+    if contradictory := sum(len(declared - {-1}) > 1 for declared in declared_sizes.values()):
         builder.add_problem(f"ranks disagree on the sizes of {count_text(contradictory, 'communicator')}")
 
 
@@ -135,56 +200,3 @@ def _fill_rank(part: _RankPart) -> None:
     rank.device_clock = DeviceClock(int(file.header["device_clock"]))
     rank.start_ns = start_ns if start_ns < 2**62 else 0
     rank.lost_count = file.lost_count
-
-
-def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
-    """Returns the files without those of older runs. If files of a run have a common rank, only one is kept."""
-    runs = _group_by_run(files)
-    runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
-    selected: list[ProcessFile] = []
-    older: list[ProcessFile] = []
-    repeated: list[ProcessFile] = []
-    selected_processes: set[Hashable] = set()
-    for run in runs:
-        processes = {_process_key(file) for file in run}
-        if processes & selected_processes:
-            older += run
-            continue
-        selected_processes |= processes
-        run_ranks: set[tuple[int, int]] = set()
-        for file in sorted(run, key=lambda one: one.name):
-            ranks = {(entry.id, entry.rank) for entry in file.communicators.values()}
-            if ranks & run_ranks:
-                repeated.append(file)
-            else:
-                selected.append(file)
-            run_ranks |= ranks
-    for left_out, reason in ((older, "they are of older runs"), (repeated, "another one has the same ranks")):
-        if left_out:
-            names = names_text(sorted(file.name for file in left_out))
-            builder.add_problem(f"{count_text(len(left_out), 'file')} left out, because {reason}: {names}")
-    return selected
-
-
-def _group_by_run(files: Sequence[ProcessFile]) -> list[list[ProcessFile]]:
-    """Returns the files of each run. Common communicators connect the files of a run."""
-    runs: list[tuple[set[int], list[ProcessFile]]] = []  # ids of the communicators, and files of each run
-    for file in files:
-        own_ids = {entry.id for entry in file.communicators.values()}
-        connected = [run for run in runs if run[0] & own_ids]
-        others = [run for run in runs if not run[0] & own_ids]
-        run_ids = own_ids.union(*(ids for ids, _ in connected))
-        run_files = [*chain.from_iterable(part for _, part in connected), file]
-        runs = [*others, (run_ids, run_files)]
-    return [run_files for _, run_files in runs]
-
-
-def _process_key(file: ProcessFile) -> Hashable:
-    """Returns a key that differs between the files of one run.
-
-    The key is the rank in the job. If this rank is unknown, the key is the size of the largest communicator, with the
-    rank in this communicator.
-    """
-    if file.header["rank"] >= 0:
-        return int(file.header["rank"])
-    return max(((entry.size, entry.rank) for entry in file.communicators.values()), default=None)

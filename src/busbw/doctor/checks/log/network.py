@@ -55,7 +55,7 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     if other_networks:
         problem += f"; others use {', '.join(sorted(other_networks))}"
         severity = "broken"
-    evidence = tuple(each.evidence for each in (reason, message) if each is not None)
+    evidence = tuple(message.evidence for message in (reason, message) if message is not None)
     yield Finding(severity, problem, evidence, subject=host if len(on_sockets) == 1 else None)
 
 
