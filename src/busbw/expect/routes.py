@@ -1,6 +1,6 @@
 """Lists the routes of a scenario: each algorithm with its links, latency and protocols, after NCCL's cost model.
 
-A domain is a node, or a rack whose nodes are joined by NVLink. Data cross a fabric within a domain, and NICs between
+A domain is a node, or a rack with nodes that NVLink joins. Data cross a fabric within a domain, and NICs between
 domains.
 
 NCCL chooses algorithm and protocol by estimated time: latency of the steps + bytes / bandwidth. The constants are those

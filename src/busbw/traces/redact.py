@@ -40,7 +40,8 @@ def redact_trace(trace: Trace) -> Trace:
             for rank in trace.ranks
         ),
         communicators=tuple(
-            replace(one, name=name) for one, name in zip(trace.communicators, communicators, strict=True)
+            replace(communicator, name=name)
+            for communicator, name in zip(trace.communicators, communicators, strict=True)
         ),
         problems=problems,
     )

@@ -40,12 +40,14 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         for group, group_alone_us in zip(groups, alone_us, strict=True)
     )
     estimates: dict[int, Estimate] = {}  # by index of the row
-    for index, row in enumerate(rows):
-        if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes)):
-            estimates[index] = estimate
-            rows[index] = msgspec.structs.replace(
-                row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical
-            )
+    if system:
+        for index, row in enumerate(rows):
+            if estimate := estimate_row(row, groups[row.group], trace, system, nodes):
+                estimates[index] = estimate
+    for index, estimate in estimates.items():
+        rows[index] = msgspec.structs.replace(
+            rows[index], expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical
+        )
     findings = [
         *find_late_ranks(ranks, duration_us, prepared.period, clock_error_ns / 1e3),
         *find_slow_communicators(prepared, rows, duration_us),

@@ -86,7 +86,7 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
             if node.kind in (_SEND, _RECV, _COLLECTIVE):
                 _add(builder, rank, number, node, groups[_group_name(node)])
     return [
-        "Chakra tells only bytes and durations of operations, and no times, operators, roots, groups and algorithms"
+        "Chakra states only bytes and durations of operations, and no times, operators, roots, groups and algorithms"
     ]
 
 

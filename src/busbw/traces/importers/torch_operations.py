@@ -104,7 +104,7 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
         return [base._replace(function=Function.ALL_REDUCE, elements=1)]
     if "coalesced" in name:
         builder.add_problem("{count} coalesced operations on several tensors count as one each")
-    function = next((one for beginning, one in _FUNCTIONS.items() if name.startswith(beginning)), Function.OTHER)
+    function = next((known for beginning, known in _FUNCTIONS.items() if name.startswith(beginning)), Function.OTHER)
     count = max(inputs, outputs)
     if function in (Function.ALL_GATHER, Function.GATHER):
         count = inputs
