@@ -1,7 +1,7 @@
 """Joins the files of processes into the trace of their job: ranks, and communicators with their members."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -10,7 +10,7 @@ import numpy as np
 
 from busbw.traces.building import RankBuilder, TraceBuilder
 from busbw.traces.format import DeviceClock
-from busbw.traces.read.process_file import ProcessFile
+from busbw.traces.read.process_file import CommunicatorEntry, ProcessFile
 from busbw.units import count_text, names_text
 
 
@@ -129,15 +129,10 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
         return [frozenset(entries)]
     same_rank = {index: {index} for index in entries}  # by index: all indices of its rank
     with_known_rank = set(most_ranks.values())
-    for field_name in ("thread", "stream"):
-        for used in _used_communicators(file, field_name):
-            merged = set[int]().union(*(same_rank[index] for index in used))
-            has_one_rank_each = len({entries[index].id for index in merged}) == len(merged)
-            if not has_one_rank_each:
-                continue
-            same_rank.update(dict.fromkeys(merged, merged))
-            if field_name == "thread":
-                with_known_rank |= merged
+    for used in _used_communicators(file, "thread"):
+        with_known_rank |= _unite(used, same_rank, entries)
+    for used in _used_communicators(file, "stream"):
+        _unite(used, same_rank, entries)
     distinct = {min(indices): frozenset(indices) for indices in same_rank.values()}
     ranks = [indices for indices in distinct.values() if indices & with_known_rank]
     ambiguous = sorted(set(entries) - set().union(*ranks))
@@ -147,6 +142,19 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
             f" {count_text(len(ambiguous), 'communicator')} belong to an unknown one; they are left out"
         )
     return ranks
+
+
+def _unite(used: set[int], same_rank: dict[int, set[int]], entries: Mapping[int, CommunicatorEntry]) -> set[int]:
+    """Assigns all communicators that a thread or stream uses to one rank, and returns the communicators of this rank.
+
+    Changes nothing, and returns an empty set, if this rank would have two ranks of one communicator.
+    """
+    united = set[int]().union(*(same_rank[index] for index in used))
+    has_one_rank_each = len({entries[index].id for index in united}) == len(united)
+    if not has_one_rank_each:
+        return set()
+    same_rank.update(dict.fromkeys(united, united))
+    return united
 
 
 def _used_communicators(file: ProcessFile, field_name: str) -> Iterator[set[int]]:
