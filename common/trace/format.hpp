@@ -99,7 +99,7 @@ struct alignas(kRecordBytes) OperationRecord {
 };
 static_assert(sizeof(OperationRecord) == kRecordBytes);
 
-/// A communicator of which this process has a rank.
+/// A communicator that has a rank in this process.
 struct alignas(kRecordBytes) CommunicatorRecord {
   std::atomic<Kind> kind;
   std::uint8_t has_id;  // 1: all ranks of the communicator have this id, and no other communicator has it; 0: unknown
