@@ -99,8 +99,8 @@ std::uint8_t in_place_flags(const OperationRecord& record, const Task& task) {
 }  // namespace
 
 Recorder::Recorder() {
-  // A forked child must not write to its parent's trace file. The mutex may be locked by a thread of the parent that
-  // does not exist in the child, so the child gets a new mutex.
+  // A forked child must not write to its parent's trace file. So it forgets the file, and creates its own for its
+  // first communicator. A thread that does not exist in the child may hold the mutex, so the child gets a new mutex.
   pthread_atfork(nullptr, nullptr, [] {
     Recorder& recorder = instance();
     recorder.file_ = nullptr;

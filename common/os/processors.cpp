@@ -30,10 +30,10 @@ std::vector<int> allowed_processors() {
 std::optional<std::string> oversubscription_warning(int ranks, int processors, std::string_view host) {
   if (processors == 0 || ranks <= processors) return std::nullopt;
   const std::string on_host = host.empty() ? "" : fmt::format(" on {}", host);
-  const char* const there = host.empty() ? "" : "there ";
+  const char* const there = host.empty() ? "" : " there";
   const char* const plural = processors == 1 ? "" : "s";
   return fmt::format(
-      "{} ranks{} share {} processor{}, so times include waiting for a turn; use at most {} rank{} {}to time the "
+      "{} ranks{} share {} processor{}, so times include waiting for a turn; use at most {} rank{}{} to time the "
       "communication alone",
       ranks, on_host, processors, plural, processors, plural, there);
 }

@@ -56,8 +56,8 @@ constexpr std::string_view kSecretUsers[] = {"gho_", "ghp_", "ghs_", "ghu_", "gh
 constexpr std::string_view kRedacted = "(redacted)";
 constexpr std::string_view kSpaces = " \t\r\n";
 
-/// Returns the position of the secret in the part of a URL after "://": 5 in "user:password@host", 0 in "hf_abc@host",
-/// of which the user is a token, npos in "host:80/path".
+/// Returns the position of the secret in the part of a URL after "://": 5 in "user:password@host"; 0 in "hf_abc@host",
+/// because that user is a token; npos in "host:80/path".
 std::size_t find_secret(std::string_view user_and_host) {
   const std::size_t user_end = user_and_host.find_first_of(":/@");
   if (user_end == user_and_host.npos || user_and_host[user_end] == '/') return user_and_host.npos;

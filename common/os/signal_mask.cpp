@@ -13,7 +13,7 @@ sigset_t watched_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
-  // nohup ignores SIGHUP, so the run must survive a closed terminal.
+  // nohup starts a program with SIGHUP ignored. The run must then survive a closed terminal.
   struct sigaction hangup{};
   if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   return signals;

@@ -13,7 +13,7 @@ inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 4096;
 inline constexpr std::size_t kRecordBytes = 64;
 
-/// First byte of a record. The writer stores this byte last. So a record of kind `none` is reserved but not completed.
+/// First byte of a record. The writer stores this byte last, so a record of kind `none` was taken, but not completed.
 enum class Kind : std::uint8_t { none = 0, operation = 1, communicator = 2, members = 3 };
 
 /// Function that the rank called. The numbers are part of the format.
@@ -52,7 +52,7 @@ enum class Protocol : std::uint8_t { ll = 0, ll128 = 1, simple = 2, unknown = 25
 
 // Values of a field that is unknown.
 inline constexpr std::uint8_t kUnknownByte = 255;       // of datatype, redop and channels
-inline constexpr std::uint16_t kUnknownIndex = 0xffff;  // of stream; also the limit of communicators
+inline constexpr std::uint16_t kUnknownIndex = 0xffff;  // of stream; no communicator has this number
 inline constexpr std::uint32_t kUnknownCount = 0xffffffff;  // of network_steps
 
 /// Bits of OperationRecord::flags.
@@ -62,7 +62,7 @@ enum Flag : std::uint8_t {
   kInPlace = 4,
   kIsInPlaceKnown = 8,  // without this bit, kInPlace says nothing
   kCountIsInBytes = 16,  // the source does not report the caller's datatype: count is in bytes, datatype is int8
-  /// The computation before this operation does not wait for the previous operation. Only traces of models set it.
+  /// The computation in the gap before this operation overlaps the previous operation. Only traces of models set it.
   kGapOverlapped = 32,
 };
 
@@ -99,7 +99,7 @@ struct alignas(kRecordBytes) OperationRecord {
 };
 static_assert(sizeof(OperationRecord) == kRecordBytes);
 
-/// A communicator of which this process has a rank.
+/// A communicator that has a rank in this process.
 struct alignas(kRecordBytes) CommunicatorRecord {
   std::atomic<Kind> kind;
   std::uint8_t has_id;  // 1: all ranks of the communicator have this id, and no other communicator has it; 0: unknown

@@ -157,13 +157,13 @@ TraceFile::~TraceFile() {
 void* TraceFile::take_slot() noexcept {
   const std::uint64_t record_limit = record_limit_.load(std::memory_order_relaxed);
   if (record_limit == 0) return nullptr;
-  // One addition for each record, because all threads contend for the counter. So the counter may exceed the limit;
-  // `close` corrects it.
+  // All threads contend for the counter, so each record makes only one addition. The counter may therefore exceed the
+  // limit; `close` corrects it.
   const std::uint64_t slot = header_->record_count.fetch_add(1, std::memory_order_relaxed);
   if (slot >= record_limit) return nullptr;
   const std::uint64_t chunk = slot / kChunkRecords;
-  const bool is_middle_of_chunk = slot % kChunkRecords == kChunkRecords / 2;  // one thread gets this slot
-  if (is_middle_of_chunk) reserve_chunk(chunk + kChunksAhead);
+  // Only the thread that takes the middle record of a chunk reserves a later chunk, so each chunk is reserved once.
+  if (slot % kChunkRecords == kChunkRecords / 2) reserve_chunk(chunk + kChunksAhead);
   if (!is_reserved_[chunk].load(std::memory_order_acquire)) return nullptr;
   return base_ + kHeaderBytes + slot * kRecordBytes;
 }
@@ -177,7 +177,8 @@ void TraceFile::reserve_chunk(std::uint64_t chunk) noexcept {
   const int caller_errno = errno;
   if (reserve_space(file_.number(), begin, end)) {
 #ifdef MADV_POPULATE_WRITE
-    // Maps the pages now, so that no caller has a page fault. Linux before 5.14 refuses; the callers then have them.
+    // Maps the pages now, so that writing a record causes no page fault. Linux before 5.14 does not support this; the
+    // page faults then happen later.
     const std::uint64_t page = begin / page_bytes() * page_bytes();
     madvise(base_ + page, end - page, MADV_POPULATE_WRITE);
 #endif
@@ -188,13 +189,13 @@ void TraceFile::reserve_chunk(std::uint64_t chunk) noexcept {
 
 void TraceFile::close() noexcept {
   if (getpid() != pid_) return;  // a forked child must not end the file of its parent
-  const std::uint64_t max_records = record_limit_.exchange(0);
-  if (max_records == 0) return;
+  const std::uint64_t record_limit = record_limit_.exchange(0);
+  if (record_limit == 0) return;  // the file is closed already
   // After a full disk the file may end before the last record. Extending it could raise SIGXFSZ.
   struct stat status{};
   if (fstat(file_.number(), &status) != 0) return;
   const std::uint64_t stored_records = (static_cast<std::uint64_t>(status.st_size) - kHeaderBytes) / kRecordBytes;
-  const std::uint64_t used_records = std::min({header_->record_count.load(), max_records, stored_records});
+  const std::uint64_t used_records = std::min({header_->record_count.load(), record_limit, stored_records});
   header_->record_count = used_records;
   header_->is_closed = 1;
   // Other threads may still write records. Pages beyond the end of the file would raise SIGBUS, so anonymous memory
@@ -202,7 +203,7 @@ void TraceFile::close() noexcept {
   const std::uint64_t used_bytes = kHeaderBytes + used_records * kRecordBytes;
   const std::size_t kept_bytes = round_up(used_bytes, page_bytes());
   const std::size_t unused_bytes = mapped_bytes_ - kept_bytes;
-  // If replacing or cutting fails, the file only keeps unused space.
+  // If replacing or cutting fails, the file keeps unused space at its end, which readers ignore.
   if (unused_bytes > 0 && mmap(base_ + kept_bytes, unused_bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
     return;

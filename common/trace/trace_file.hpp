@@ -32,7 +32,7 @@ struct TraceSettings {
 /// UsageError if the size is invalid.
 std::optional<TraceSettings> trace_settings(Environment environment);
 
-/// Facts for the header that the writer cannot know. Clocks are read by the caller.
+/// Facts for the header that the caller must provide. The writer itself reads no clock.
 struct TraceOrigin {
   std::string producer;  // "busbw-engine 0.1.0"
   std::uint64_t start_realtime_ns = 0;
@@ -46,14 +46,14 @@ class TraceFile {
  public:
   /// Creates `HOST-PID.trace`. Throws EnvironmentError with the reason if this is impossible.
   TraceFile(const TraceSettings& settings, const TraceOrigin& origin);
-  /// Closes the file and unmaps it, so that no record may be used any more.
+  /// Closes the file and unmaps its records. Nobody may use a record after that.
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
   /// Returns a record of zeros, or null if the record is lost. The caller fills it and stores `kind` last, with
-  /// std::memory_order_release. The record stays writable until the destructor. What is written after `close` may not
-  /// reach the file.
+  /// std::memory_order_release. The record stays writable until the destructor. Changes after `close` may not reach
+  /// the file.
   template <class Record>
   Record* take() noexcept {
     static_assert(sizeof(Record) == kRecordBytes);
@@ -62,7 +62,7 @@ class TraceFile {
     count_lost();
     return nullptr;
   }
-  /// Counts a record that cannot be taken for another reason.
+  /// Counts a lost record that the caller did not try to take.
   void count_lost() noexcept;
   /// True if `address` is in a record of this file.
   bool contains(const void* address) const noexcept {

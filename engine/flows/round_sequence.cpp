@@ -50,6 +50,14 @@ FailedPairs isolated_failures(const FailedPairs& failures) {
   return isolated;
 }
 
+/// Returns the flows between the ranks of these pairs.
+std::vector<Flow> flows_of_pairs(const std::vector<Flow>& flows, const FailedPairs& pairs) {
+  std::vector<Flow> selected;
+  std::ranges::copy_if(flows, std::back_inserter(selected),
+                       [&](const Flow& flow) { return pairs.contains(pair_of(flow)); });
+  return selected;
+}
+
 }  // namespace
 
 std::pair<int, int> pair_of(const Flow& flow) { return std::minmax(flow.sender, flow.receiver); }
@@ -64,21 +72,20 @@ FailedPairs RoundSequence::failures_of_round(const FailedPairs& failures) const 
 
 FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
   const std::vector<Flow> round = next_round();
-  const bool has_all_flows = rounds_.size() == 1;
-  const bool must_repeat = has_all_flows && !failures.empty();
+  // The last round has all flows. After a failure, it runs again without the flows that have failed.
+  const bool is_last_round = rounds_.size() == 1;
+  const bool must_repeat = is_last_round && !failures.empty();
   if (!must_repeat) rounds_.erase(rounds_.begin());
   FailedPairs failed = isolated_failures(failures);
   if (!failed.empty()) has_separated_ = false;
   FailedPairs undecided = failures;
   std::erase_if(undecided, [&](const auto& failure) { return failed.contains(failure.first); });
-  if (!undecided.empty() && has_separated_) {  // these pairs did not fail in their separate rounds
+  if (has_separated_) {
+    // None of the undecided pairs has failed in its separate round.
     for (const auto& [pair, reason] : undecided)
       joint_failures_.emplace(pair, reason + "; only together with other flows of the round");
   } else if (!undecided.empty()) {
-    std::vector<Flow> flows;
-    std::ranges::copy_if(round, std::back_inserter(flows),
-                         [&](const Flow& flow) { return undecided.contains(pair_of(flow)); });
-    const auto separate_rounds = one_peer_rounds(flows);
+    const auto separate_rounds = one_peer_rounds(flows_of_pairs(round, undecided));
     rounds_.insert(rounds_.begin(), separate_rounds.begin(), separate_rounds.end());
     has_separated_ = true;
   }

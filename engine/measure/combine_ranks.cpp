@@ -40,8 +40,8 @@ std::vector<double> rank_device_times_s(std::span<const RankReport> ranks) {
 }
 
 RankArrivals first_arrivals(std::span<const RankReport> ranks, double operations_per_iteration) {
-  // A rank's first iteration takes the usual duration plus the wait for later ranks. The last rank to arrive does not
-  // wait.
+  // A rank's first iteration takes the usual duration plus the wait for the last rank. So the first rank waits longest,
+  // and the others arrive later by the difference of their waits.
   const std::vector<double> durations_s = rank_device_times_s(ranks);
   if (durations_s.empty()) return {};
   std::vector<double> waits_s;

@@ -64,7 +64,7 @@ Phase parse_phase(std::string_view value, const FaultText& fault_text) {
   return *match;
 }
 
-/// Sets the member of `fault` that `key` names.
+/// Sets the member of `fault` that `key` names. The key is one of fault_syntaxes().
 void set_value(Fault& fault, std::string_view key, std::string_view value, const FaultText& fault_text) {
   if (key == "rank")
     fault.rank = static_cast<int>(parse_number(key, value, std::numeric_limits<int>::max(), fault_text));
@@ -78,7 +78,7 @@ void set_value(Fault& fault, std::string_view key, std::string_view value, const
 
 Fault parse_fault(std::string_view text) {
   const FaultText fault_text{text};
-  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::size_t colon = std::min(text.find(':'), text.size());  // without a colon: the end of the text
   const std::string_view kind_text = text.substr(0, colon);
   const auto syntax = std::ranges::find(fault_syntaxes(), kind_text, &FaultSyntax::name);
   if (syntax == fault_syntaxes().end())

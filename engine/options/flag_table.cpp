@@ -158,8 +158,7 @@ const std::vector<Flag>& flag_table() {
       {"", "--ping-pong", "0|1", "sendrecv_perf: half round trips between pairs of ranks (default 0)", kMeasuring},
       {"-H", "--host_rma_implementation", "N",
        "ranks put data into each other's buffers, in N contexts (GPUs: -R 2; N above 1: NCCL 2.31); no reductions "
-       "(default: "
-       "none)",
+       "(default: none)",
        kMeasuring, "--one_sided"},
       {"", "--skew", "PATTERN", "alltoallv_perf: zipf:EXPONENT[,seed=N], hot:RANKS[,seed=N] or file:COUNTS",
        kMeasuring},

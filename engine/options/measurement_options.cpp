@@ -39,6 +39,20 @@ void read_stopping_rule(const FlagValues& flags, RunSettings& settings) {
   }
 }
 
+void refuse_settings_with_graphs(const Options& options) {
+  const RunSettings& settings = options.settings;
+  if (settings.graph_launches == 0) return;
+  if (settings.blocking > 0)
+    throw UsageError(fmt::format(
+        "-z {} (--blocking) and -G {} (--cudagraph) exclude each other: the host cannot wait within a graph; drop one",
+        settings.blocking, settings.graph_launches));
+  if (options.null_stream)
+    throw UsageError(
+        fmt::format("-y 1 (--stream_null) and -G {} (--cudagraph) exclude each other: CUDA cannot capture the null "
+                    "stream; drop one",
+                    settings.graph_launches));
+}
+
 }  // namespace
 
 void read_measurement(const FlagValues& flags, Options& options) {
@@ -61,16 +75,8 @@ void read_measurement(const FlagValues& flags, Options& options) {
   settings.report_times = flags.is_on("--report-times");
   settings.report_algorithms = flags.is_on("--report-algorithms");
   read_per_iteration(flags, settings);
-  if (settings.blocking > 0 && settings.graph_launches > 0)
-    throw UsageError(fmt::format(
-        "-z {} (--blocking) and -G {} (--cudagraph) exclude each other: the host cannot wait within a graph; drop one",
-        settings.blocking, settings.graph_launches));
+  refuse_settings_with_graphs(options);
   read_stopping_rule(flags, settings);
-  if (options.null_stream && settings.graph_launches > 0)
-    throw UsageError(
-        fmt::format("-y 1 (--stream_null) and -G {} (--cudagraph) exclude each other: CUDA cannot capture the null "
-                    "stream; drop one",
-                    settings.graph_launches));
   settings.placement = flags.text("--placement", "both");
   if (settings.placement != "both" && settings.placement != "in" && settings.placement != "out")
     throw flags.invalid_value("--placement", "in, out or both");
@@ -105,7 +111,7 @@ void read_one_sided(const FlagValues& flags, Options& options) {
                                  request, settings.device_implementation));
   if (options.collective_settings.ping_pong)
     throw UsageError(fmt::format("{} and --ping-pong 1 exclude each other; drop one", request));
-  // Senders end early, so that only the slowest rank shows when all data has arrived.
+  // A rank that only sends ends before its data has arrived. So the slowest rank determines the time.
   if (!flags.has("--average")) options.settings.average = kMaxOverRanks;
 }
 

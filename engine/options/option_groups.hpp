@@ -1,6 +1,6 @@
 #pragma once
-// Functions that each read one group of flags or variables, in the order of parse_options. They throw UsageError. A
-// comment names the file of each group.
+// Each function reads one group of flags or variables, or throws UsageError. parse_options calls them in this order.
+// The comment above a function names its source file.
 #include <memory>
 #include <string>
 
@@ -36,7 +36,7 @@ void read_skew(const FlagValues& flags, Environment environment, Options& option
 /// Reads --with. The ranks must be known.
 void read_neighbor(const FlagValues& flags, Options& options);
 
-// These three replace settings or defaults of a sweep, after all other groups.
+// The other kinds of programs. Called last, because each of these replaces settings and defaults of a sweep.
 // flow_options.cpp
 void configure_flows(Options& options);
 // replay_options.cpp

@@ -110,7 +110,7 @@ NewFile& NewFile::operator=(NewFile&& other) noexcept {
 }
 
 void NewFile::append(std::string_view text) {
-  if (discarded()) return;
+  if (is_discarded()) return;
   if (const int error = write_all(text); error != 0) {
     // Removes the incomplete line, because readers cannot parse it.
     if (::ftruncate(descriptor_, static_cast<off_t>(size_bytes_)) != 0)
@@ -121,7 +121,7 @@ void NewFile::append(std::string_view text) {
 }
 
 void NewFile::replace_content(std::string_view text) {
-  if (discarded()) return;
+  if (is_discarded()) return;
   std::string new_path = path_ + ".new";
   const int descriptor = open_new_numbered(new_path);
   if (descriptor < 0) throw_io_error("create", new_path, errno);
@@ -138,7 +138,7 @@ void NewFile::replace_content(std::string_view text) {
 }
 
 void NewFile::discard() {
-  if (discarded()) return;
+  if (is_discarded()) return;
   ::unlink(path_.c_str());
   close();
 }
@@ -157,7 +157,7 @@ int NewFile::write_all(std::string_view text) {
 }
 
 void NewFile::close() {
-  if (!discarded()) ::close(std::exchange(descriptor_, kClosedDescriptor));
+  if (!is_discarded()) ::close(std::exchange(descriptor_, kClosedDescriptor));
 }
 
 }  // namespace busbw

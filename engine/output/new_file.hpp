@@ -33,7 +33,7 @@ class NewFile {
 
   /// Removes the file, for example if start-up failed after its creation. Later writes are ignored.
   void discard();
-  bool discarded() const { return descriptor_ < 0; }
+  bool is_discarded() const { return descriptor_ < 0; }
 
  private:
   NewFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}

@@ -45,7 +45,8 @@ Membership make_membership(const Options& options, const World& world) {
 }
 
 /// Withdraws this process after an error before its ranks start. Returns false if the job does not continue without it.
-/// After true, the process must end with exit code 0: process 0 reports the loss as a result of `busbw find`.
+/// If it returns true, this process must end with exit code 0, because process 0 reports the loss as a result of
+/// `busbw find`.
 bool withdraw_before_start(LaunchedJob& job, const std::string& message) {
   return job.withdraw("cannot start: " + message);
 }

@@ -12,7 +12,7 @@ struct BackendTraits {
   std::string_view name;      // in --backend, the table and records
   Memory memory;              // memory of the ranks' buffers
   Clock clock;                // clock that times single iterations
-  bool uses_nccl_library = false;  // measures a library with NCCL's interface, of which it states the version
+  bool uses_nccl_library = false;  // measures a library with NCCL's interface, and states its version
 };
 
 }  // namespace busbw

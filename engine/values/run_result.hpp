@@ -244,7 +244,7 @@ struct LifecycleRow {
   std::string test;  // "split"
   std::string call;  // "first_all_reduce"
   std::string function;  // "ncclAllReduce"; empty if the backend has no library
-  int test_ranks = 0;  // ranks of the test, of which some may not make the call
+  int test_ranks = 0;  // number of ranks in the test; some may not make the call
   double median_s = 0;  // over all ranks and iterations
   std::vector<double> rank_medians_s = {};  // [rank that makes the call]
   std::vector<TimerCalls> timers = {};

@@ -56,6 +56,7 @@ CallWatchdog::Guard::~Guard() {
 void CallWatchdog::watch(const std::string& activity, int call_returned) const {
   const double start_s = monotonic_s();
   pollfd entry{call_returned, POLLIN, 0};
+  // poll is positive when the call has returned, 0 at the end of an interval, and negative if it was interrupted.
   while (poll(&entry, 1, kPollMs) <= 0) {
     if (const auto failure = detect_failure(monotonic_s() - start_s, limit_s_, activity)) {
       on_failure_(*failure);

@@ -147,8 +147,9 @@ ncclResult_t add_created(const std::vector<ncclComm_t*>& handles, const RealNccl
 ncclResult_t queue_group_calls(const std::vector<PendingCall>& calls, const std::vector<StreamUse>& group_streams,
                                const RealNccl& nccl) noexcept try {
   if (calls.empty()) return ncclSuccess;
-  // NCCL's kernels and ours must start in the same order on all GPUs, also on different streams. Otherwise they can
-  // deadlock if a GPU has no room for both. A communicator without delegated calls has no kernel of NCCL in the group.
+  // Kernels of NCCL and of the fast path must start in the same order on all GPUs, also on different streams. Otherwise
+  // they can deadlock if a GPU has no room for both. A communicator without delegated calls has no kernel of NCCL in
+  // the group.
   join_streams(group_streams, JoinedCommunicators::with_fast_and_delegated_calls);
   const ncclResult_t result = queue_calls(calls, nccl);
   // The end of the group: later work on a communicator's streams waits for all its calls in the group.

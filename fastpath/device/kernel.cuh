@@ -13,10 +13,12 @@ namespace busbw::fastpath {
 template <int kMax, Method kMethod>
 inline constexpr int kMinBlocksPerMultiprocessor = (kMax <= 4 && kMethod == Method::exchange) ? 2 : 1;
 
-/// Runs one operation on one rank. The last tag is stored in GPU memory, one copy for each of kMaxBlocks blocks, and
-/// the kernel advances it. So a replayed graph continues from the lane's current tag. Between kernels all copies are
-/// equal. Block b reads copy b and writes the copies b, b + blocks, b + 2 blocks, ..., so no two blocks access the same
-/// copy. Kernels on other streams poll these copies to wait for this kernel (launch.cu).
+/// Runs one operation on one rank.
+///
+/// The kernel reads the last tag from GPU memory and advances it there. So a replayed graph continues from the lane's
+/// current tag. The memory has one copy of the tag for each of kMaxBlocks blocks. Between kernels all copies are equal.
+/// Block b reads copy b and writes the copies b, b + blocks, b + 2 blocks, ..., so no two blocks access the same copy.
+/// Kernels on other streams poll these copies to wait for this kernel (launch.cu).
 template <int kMax, class Work, Method kMethod>
 __global__ void __launch_bounds__(kMaxThreads, (kMinBlocksPerMultiprocessor<kMax, kMethod>))
     run_operation(const __grid_constant__ Lane lane, const __grid_constant__ Work work, const int batch,

@@ -1,6 +1,6 @@
 #pragma once
 // THE TIMING LOOP: samples a case in batches, until the stopping rule is satisfied. A case includes its placement: in
-// place or out of place. A series is all batches of one case under one condition.
+// place or out of place. A series is all batches of one case, either alone or next to a background activity.
 #include <span>
 #include <vector>
 
@@ -20,7 +20,7 @@ class BackgroundActivity {
   virtual void stop() = 0;
 };
 
-/// Batches of one case, either alone or next to a background activity.
+/// A case to sample, and the destination of its samples.
 struct Series {
   SampledCase sampled_case;
   /// Receives the samples. On rank 0, has one entry per rank. Empty on other ranks.
@@ -28,10 +28,11 @@ struct Series {
   BackgroundActivity* activity = nullptr;  // null: none
 };
 
-/// Samples the first series, and others to compare with the first one. Their batches alternate. If there are several
-/// series, runs at least two batches of each. All ranks call it. Appends the samples to the series' `reports_of_all`.
-/// Returns the reason to stop of the first series, because only that one has a row. All arguments must outlive the
-/// call.
+/// Samples all series, and appends the samples to their `reports_of_all`. All ranks call it.
+///
+/// The first series has a row in the table, and the others are compared with it. So this function returns the reason to
+/// stop of the first series. The batches of several series alternate, and each series has at least two batches. All
+/// arguments must outlive the call.
 StopReason sample_series(Team& world, Communicator& communicator, std::span<const Series> series,
                          const RunSettings& settings);
 

@@ -1,4 +1,5 @@
-// Durations of an iteration below which an overhead is visible, and the strategy for each overhead.
+// Selects by the duration of an iteration. An overhead is visible if the iteration is shorter than the constant of this
+// overhead.
 #include "measure/sampling/strategy_selection.hpp"
 
 #include "measure/sampling/device_event_strategy.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 // Reading the clock and counting progress takes about 30 ns: 0.3 % of an iteration of this length.
 constexpr double kClockVisibleBelowS = 10e-6;
-// Iterations of this length hide the launch behind the previous iteration.
+// The host launches an iteration while the previous one runs. An iteration of this length is long enough for that.
 constexpr double kLaunchVisibleBelowS = 300e-6;
 // An event between two NCCL kernels costs a GPU's stream up to 7 us: 0.3 % of an iteration of this length.
 constexpr double kEventVisibleBelowS = 2.5e-3;

@@ -58,7 +58,7 @@ struct LocalJob::RankBlock {
 struct LocalJob::SharedState {
   enum State : int { running, aborting, aborted };
   alignas(kCacheLine) std::atomic<int> state;
-  int exit;
+  int exit_code;
   std::array<char, kFailureMessageBytes> message;
 };
 
@@ -83,8 +83,8 @@ class LocalJob::LocalTeam final : public Team {
   void barrier() override {
     own_block().steps.fetch_add(1, std::memory_order_relaxed);
     if (aborted()) throw JobAborted();
-    // If all members have arrived, the barrier passes even after a later abort: a rank may be lost just after the last
-    // row.
+    // If all members have arrived, the barrier does not throw, even if the job is aborted meanwhile. So the last row is
+    // kept if a rank is lost just after it.
     first_block().barriers.at(level_).arrive_and_wait(size(), *this);
   }
 
@@ -135,7 +135,7 @@ class LocalJob::LocalTeam final : public Team {
       if (static_cast<int>(member) == own_index_) index_in_group = static_cast<int>(group_members.size());
       group_members.push_back(members_[member]);
     }
-    barrier();  // until then, no member may write its next color
+    barrier();  // no member may write its next color before all members have read this one
     return std::make_unique<LocalTeam>(job_, std::move(group_members), index_in_group, level_ + 1);
   }
 
@@ -174,7 +174,7 @@ std::unique_ptr<Team> LocalJob::team(int rank) {
 void LocalJob::abort(ExitCode exit, const std::string& message) noexcept {
   int expected = SharedState::running;
   if (!shared_->state.compare_exchange_strong(expected, SharedState::aborting)) return;
-  shared_->exit = static_cast<int>(exit);
+  shared_->exit_code = static_cast<int>(exit);
   message.copy(shared_->message.data(), kFailureMessageBytes - 1);
   shared_->state.store(SharedState::aborted, std::memory_order_release);
 }
@@ -185,7 +185,7 @@ bool LocalJob::aborted() const noexcept {
 
 std::optional<Failure> LocalJob::failure() const {
   if (!aborted()) return std::nullopt;
-  return Failure{static_cast<ExitCode>(shared_->exit), shared_->message.data()};
+  return Failure{static_cast<ExitCode>(shared_->exit_code), shared_->message.data()};
 }
 
 std::vector<int> LocalJob::stopped_ranks() const {

@@ -51,7 +51,7 @@ def parse_side(option: str, text: str) -> SideSpec:
     remaining_words = iter(words)
     for word in remaining_words:
         name, equals, value = word.partition("=")
-        follows_flag = bool(flags) and flags[-1].startswith("-")
+        may_be_flag_value = bool(flags) and flags[-1].startswith("-")
         if name in {"--preload", "--image"}:
             if not equals:
                 value = next(remaining_words, "")
@@ -65,18 +65,16 @@ def parse_side(option: str, text: str) -> SideSpec:
             raise UsageError(f"{option}: `busbw ab` sets {name} for each block", remedy="remove it")
         elif _ASSIGNMENT.match(word):
             environment[name] = value
-        elif word.startswith("-") or follows_flag:  # a flag, or the value of the flag before
+        elif word.startswith("-") or may_be_flag_value:
             flags.append(word)
         else:
             raise UsageError(
                 f'{option}: "{word}" is neither KEY=VALUE nor a flag',
                 remedy="give KEY=VALUE, --preload LIBRARY, --image IMAGE or an engine flag",
             )
-    if preloads and image:  # paths in the image cannot be checked here
-        if earlier_preloads := environment.get("LD_PRELOAD"):
-            preloads.append(earlier_preloads)
-        environment["LD_PRELOAD"] = ":".join(preloads)
-    elif preloads:
+    if preloads and image:
+        environment["LD_PRELOAD"] = ":".join(filter(None, [*preloads, environment.get("LD_PRELOAD")]))
+    elif preloads:  # paths in an image cannot be checked here, but these can
         environment |= engine.preload_variables(option, preloads, environment)
     return SideSpec(_shown_text(text, words), tuple(environment.items()), tuple(flags), image)
 

@@ -336,7 +336,7 @@ def _summary_columns(summaries: list[_TableSummary]) -> list[Column]:
         Column("line", [table.first_line for table in tables]),
         Column("collective", [plain(table.collective or "?") for table in tables], is_number=False),
         Column("ranks", [table.ranks or "?" for table in tables]),
-        Column("type", [plain(", ".join(sorted(each.dtypes))) or "?" for each in summaries], is_number=False),
+        Column("type", [plain(", ".join(sorted(summary.dtypes))) or "?" for summary in summaries], is_number=False),
         Column("sizes", sizes, is_number=False),
         Column("rows", [f"{summary.row_count:,}" for summary in summaries]),
         Column("best GB/s", [_best_text(summary) for summary in summaries]),

@@ -57,7 +57,7 @@ class PointKey(Struct, kw_only=True, frozen=True, order=True):
     per side and these two are paired."""
     placement: Placement = "unstated"
     test_ranks: int | None = None
-    """Ranks of the test of comm_ops, of which `ranks` make the call."""
+    """Number of ranks in the test of comm_ops. Of these, `ranks` make the call."""
     together: bool = False
     """True for times that were measured while another operation ran (--with)."""
     size_bytes: int

@@ -48,7 +48,7 @@ def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:
 
 def captures_in(folder: Path) -> tuple[Path, ...]:
     """Returns the archives and the unpacked captures in a folder, by name."""
-    return tuple(each for each in sorted(folder.iterdir()) if _ARCHIVE_SUFFIX.search(each.name) or _is_unpacked(each))
+    return tuple(path for path in sorted(folder.iterdir()) if _ARCHIVE_SUFFIX.search(path.name) or _is_unpacked(path))
 
 
 def _is_unpacked(folder: Path) -> bool:

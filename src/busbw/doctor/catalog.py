@@ -20,7 +20,10 @@ def all_checks() -> tuple[Check[Any], ...]:
     found: list[Check[Any]] = []
     for module_info in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}."):
         module = import_module(module_info.name)
-        found += [*getattr(module, "CHECKS", ()), *(each for each in vars(module).values() if isinstance(each, Check))]
+        found += [
+            *getattr(module, "CHECKS", ()),
+            *(value for value in vars(module).values() if isinstance(value, Check)),
+        ]
     return tuple(sorted(found, key=lambda check: (ALL_AREAS.index(check.area), check.name)))
 
 

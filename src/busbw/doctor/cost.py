@@ -37,7 +37,7 @@ class Cost(Struct, kw_only=True, frozen=True):
 
 @dataclass
 class Job:
-    """Job that loses bandwidth. Another thread may set the fields as soon as it has read them."""
+    """Job that loses bandwidth. Another thread may read the facts, and sets the fields when they are known."""
 
     system: System | None = None
     """System of the nodes. None if unknown."""
@@ -56,7 +56,7 @@ def estimate_cost(damage: Damage | None, job: Job) -> Cost | None:
     if damage.nic_share < 1:
         nodes = job.nodes if job.nodes > 1 else _EXAMPLE_NODES
     fixed = _plateau_gbps(system, nodes, nvls=True)
-    now = _plateau_gbps(_damaged(system, damage), nodes, nvls=damage.nvls)
+    now = _plateau_gbps(_damaged_system(system, damage), nodes, nvls=damage.nvls)
     if fixed is None or now is None:
         return None
     now = min(now, fixed)
@@ -73,11 +73,11 @@ def _plateau_gbps(system: System, nodes: int, *, nvls: bool) -> float | None:
     return None if estimate is None else estimate.busbw_gbps.typical
 
 
-def _damaged(system: System, damage: Damage) -> System:
+def _damaged_system(system: System, damage: Damage) -> System:
     """Returns the system with the remaining shares of its bandwidths."""
     fabrics = [
-        replace(each, link_gbps=replace(each.link_gbps, value=each.link_gbps.value * damage.fabric_share))
-        for each in system.fabrics
+        replace(fabric, link_gbps=replace(fabric.link_gbps, value=fabric.link_gbps.value * damage.fabric_share))
+        for fabric in system.fabrics
     ]
     nics = system.nics
     if nics is not None:

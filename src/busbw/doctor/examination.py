@@ -76,10 +76,10 @@ def examine(
         for outcome in outcomes
         for finding in tuple(outcome.findings)  # a copy, because the thread of the check may still add findings
     ]
-    reasons = {each.check.name: each.not_applicable for each in outcomes if each.not_applicable is not None}
+    reasons = {outcome.check.name: outcome.not_applicable for outcome in outcomes if outcome.not_applicable is not None}
     return Result(
         findings=tuple(sorted(findings, key=sort_key)),
-        passed=tuple(each.check.name for each in outcomes if each.has_passed),
+        passed=tuple(outcome.check.name for outcome in outcomes if outcome.has_passed),
         not_applicable=tuple(reasons),
         not_applicable_reasons=reasons,
         could_not_check=tuple(

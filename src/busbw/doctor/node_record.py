@@ -67,7 +67,7 @@ def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -
     # The subject of these findings is the node that differs.
     findings = [replace(finding, node=finding.subject, subject=UNSET) for finding in comparison.findings]
     could_not_check = [
-        Missing(check=ALL_CHECKS, missing=each.problem, node=each.node) for each in records if each.problem
+        Missing(check=ALL_CHECKS, missing=record.problem, node=record.node) for record in records if record.problem
     ]
     could_not_check += comparison.could_not_check
     passed, not_applicable = set(comparison.passed), set(comparison.not_applicable)
@@ -78,7 +78,7 @@ def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -
         passed |= set(record.result.passed)
         not_applicable |= set(record.result.not_applicable)
         reasons |= record.result.not_applicable_reasons
-    not_passed = {each.check for each in findings} | {each.check for each in could_not_check}
+    not_passed = {entry.check for entry in findings} | {entry.check for entry in could_not_check}
     passed -= not_passed
     not_applicable -= passed | not_passed
     names = [check.name for check in checks_of(*MACHINE_AREAS, "nodes")]

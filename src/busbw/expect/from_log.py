@@ -54,7 +54,7 @@ def effective_system(
     """Returns the system that figures of a table are expected for. None if it is unknown.
 
     Args:
-        table: Table whose log names the system, if `system` is None.
+        table: The table. If `system` is None, its log must name the system.
         system: System that the user states.
         nics: NICs that the user states. They replace the NICs of the system.
         sharp: True if the user states that the network reduces.

@@ -1,6 +1,6 @@
 """Computes the limits of busbw on each type of link: its capacity and the traffic of a collective on it.
 
-A domain is a node, or a rack whose nodes are joined by NVLink. A fabric is the links that join the ranks of a domain.
+A domain is a node, or a rack with nodes that NVLink joins. A fabric is the links that join the ranks of a domain.
 NICs join the domains. Traffic is the GB/s on a link for each GB/s of busbw.
 """
 

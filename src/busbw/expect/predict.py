@@ -1,7 +1,7 @@
 """Predicts time and busbw of a scenario on a system: for each size the fastest route, with healthy ranges.
 
 A route is an algorithm of NCCL with the links it uses (`routes.py`). A protocol is LL, LL128 or Simple.
-A domain is a node, or a rack whose nodes are joined by NVLink.
+A domain is a node, or a rack with nodes that NVLink joins.
 """
 
 from collections.abc import Iterable

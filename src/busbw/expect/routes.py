@@ -1,6 +1,6 @@
 """Lists the routes of a scenario: each algorithm with its links, latency and protocols, after NCCL's cost model.
 
-A domain is a node, or a rack whose nodes are joined by NVLink. Data cross a fabric within a domain, and NICs between
+A domain is a node, or a rack with nodes that NVLink joins. Data cross a fabric within a domain, and NICs between
 domains.
 
 NCCL chooses algorithm and protocol by estimated time: latency of the steps + bytes / bandwidth. The constants are those
@@ -35,7 +35,8 @@ from busbw.expect.types import TUNING_SOURCE, Efficiency, Limit, Protocol, Route
 from busbw.system import Fabric, Nics, SourcedValue, System
 
 # Fractions of their limits that routes reach, as in nccl_constants.py. NVLS: the NVLink switch reduces. NVLSTree: NVLS
-# in each domain, and a tree between domains. CollNet, and NVLS between domains: the network reduces (SHARP).
+# in each domain, and a tree between domains. CollNet, and NVLS between domains: the network reduces (SHARP). In the
+# sources, "it" is the limit of the route.
 RING = Efficiency(
     low=0.92,
     typical=0.97,

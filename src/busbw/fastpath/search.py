@@ -39,9 +39,10 @@ In the worst case, all blocks of two kernels wait for one block of the third ker
 multiprocessor. So the 2 x 128 + 1 = 257 blocks need 257 halves, and a GPU with 132 multiprocessors has 264 halves.
 """
 HALF_SM_THREADS = 256
-"""Threads of a block with half of a multiprocessor's 65,536 registers: 32,768 registers, 128 per thread.
+"""Maximum threads of a block that uses half of a multiprocessor, which has 65,536 registers.
 
-Kernels of `exchange` for up to four ranks use 64 registers per thread (kernel.cuh), so twice as many threads fit.
+Half of the registers are 32,768, and each thread uses 128 of them. Kernels of `exchange` for up to four ranks use only
+64 registers per thread (kernel.cuh), so twice as many threads fit.
 """
 MAX_NEIGHBORS = 3
 """Maximum number of neighbors of the best config that are tried for each size, one in each round of stage 2."""
@@ -121,8 +122,8 @@ def next_round(
 ) -> dict[int, MethodConfig]:
     """Returns the config to measure at each size in one round of stage 2. Sizes without such a config are missing.
 
-    The result depends only on stage 1, because times of earlier rounds would change the list of untried neighbors that
-    `round_number` (from 0) is an index of.
+    Each size has a list of untried neighbors. `round_number`, from 0, is the index in this list. Only the times of
+    stage 1 count, because the times of earlier rounds would change the list.
     """
     configs = {}
     for size in sizes:
@@ -153,11 +154,16 @@ def pair_times(size: int, fast: Times, nccl: Sequence[Times]) -> TimePair | None
 
     Only placements with all these times count. None if there is no such placement.
     """
-    of_size = [times.get(size, {}) for times in (fast, *nccl)]
-    fast_us = {placement: time for placement, time in of_size[0].items() if all(placement in one for one in of_size)}
+    all_fast_us = fast.get(size, {})
+    all_nccl_us = [times.get(size, {}) for times in nccl]
+    fast_us = {
+        placement: time
+        for placement, time in all_fast_us.items()
+        if all(placement in measurement for measurement in all_nccl_us)
+    }
     if not fast_us:
         return None
-    nccl_us = {placement: fmean(one[placement] for one in of_size[1:]) for placement in fast_us}
+    nccl_us = {placement: fmean(measurement[placement] for measurement in all_nccl_us) for placement in fast_us}
     max_ratio = max(fast_us[placement] / nccl_us[placement] for placement in fast_us)
     return TimePair(geometric_mean_us(fast_us), geometric_mean_us(nccl_us), max_ratio)
 

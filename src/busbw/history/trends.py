@@ -118,7 +118,7 @@ def _make_trend(key: TrendKey, runs: list[MeasuredSeries]) -> Trend:
         circumstances=tuple(msgspec.json.decode(run.circumstances, type=dict[str, str]) for run in runs),
         usual_us=usual_us,
         bands=tuple(
-            # A trend gives a false alarm with the probability FALSE_ALARMS, of which each band gets an equal part.
+            # FALSE_ALARMS is the probability for the whole trend. Each band gets an equal part of it.
             _make_band_trend(band, sizes, runs, usual_us, FALSE_ALARMS / len(BANDS))
             for band, sizes in _split_into_bands(usual_us)
         ),

@@ -50,7 +50,7 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
 
 
 def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
-    """Runs the plan to its end and returns the exit code. Without callbacks the commands inherit our output."""
+    """Runs the plan to its end and returns the exit code. Without callbacks the commands inherit busbw's output."""
     # The end signal is SIGTERM, not SIGKILL. If this process dies, SIGTERM is the engine's first signal, and the engine
     # still writes its rows. After an interrupt, SIGTERM is the second signal: the engine exits at once, without rows.
     if len(plan.commands) == 1:

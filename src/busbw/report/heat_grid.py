@@ -84,7 +84,7 @@ def heat_grid(
     svg = drawing(
         _draw_box(rows, columns, whole_grid, "unmeasured"),
         *cells,
-        *dict.fromkeys(_draw_box(rows, columns, mark, "found") for mark in marks),
+        *dict.fromkeys(_draw_box(rows, columns, mark, "found") for mark in marks),  # marks of the same cells are equal
         *_row_labels(rows),
         *_column_labels(columns),
         label=f"{title}. {note}",
@@ -167,19 +167,19 @@ def _column_labels(columns: _Axis) -> list[Markup]:
 def _slowest_medians(flows: Flows, row_axis: _Axis, column_axis: _Axis) -> Iterable[tuple[int, int, float, int]]:
     """Yields row, column, median slow-down and number of flows of the slowest pair of each cell."""
     # Sorted by row, column and slow-down, so that the flows of a pair are adjacent and their median is in the middle.
-    order = np.lexsort((flows.log_slowdown, flows.columns, flows.rows))
-    rows, columns, log_slowdown = flows.rows[order], flows.columns[order], flows.log_slowdown[order]
+    flow_order = np.lexsort((flows.log_slowdown, flows.columns, flows.rows))
+    rows, columns, log_slowdown = flows.rows[flow_order], flows.columns[flow_order], flows.log_slowdown[flow_order]
     pair_starts = _group_starts(rows, columns)
     counts = np.diff(np.append(pair_starts, len(rows)))
     # The median is the mean of the two flows in the middle. They are the same flow if the number of flows is odd.
     lower_middle, upper_middle = log_slowdown[pair_starts + (counts - 1) // 2], log_slowdown[pair_starts + counts // 2]
-    # A failed flow has an infinite slow-down, which gives no mean. The lower of the two flows is then the median.
+    # A failed flow has an infinite slow-down. If one of the two flows has failed, the other one is the median.
     medians = np.where(np.isfinite(upper_middle), (lower_middle + upper_middle) / 2, lower_middle)
     # Sorted by cell and falling slow-down, so that the first pair of a cell is the slowest.
     cell_rows = rows[pair_starts] // row_axis.names_per_cell
     cell_columns = columns[pair_starts] // column_axis.names_per_cell
-    order = np.lexsort((-medians, cell_columns, cell_rows))
-    for pair in order[_group_starts(cell_rows[order], cell_columns[order])]:
+    pair_order = np.lexsort((-medians, cell_columns, cell_rows))
+    for pair in pair_order[_group_starts(cell_rows[pair_order], cell_columns[pair_order])]:
         start = pair_starts[pair]
         yield int(rows[start]), int(columns[start]), math.exp(medians[pair]), int(counts[pair])
 

@@ -4,7 +4,7 @@ A rail is the NICs at the same position of all nodes, and a leaf is a switch tha
 share an uplink of a leaf. A hub is a GPU that exchanges data with several others at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -62,16 +62,8 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     flow_count = sum(len(flow_round.source) for flow_round in search.rounds)
     coverage = f"{count_text(len(search.rounds), 'round')}, {count_text(flow_count, 'flow')}"
     log = LogSection(_ANCHOR, source, coverage, (section,))
-    slow, unsure = Badge.of("SLOW"), Badge.of("UNSURE")
-    result_counts = ((slow, len(findings)), (unsure, len(undecided)))
+    result_counts = ((Badge.of("SLOW"), len(findings)), (Badge.of("UNSURE"), len(undecided)))
     counts = tuple((badge, count) for badge, count in result_counts if count)
-    lines = (
-        *(
-            SummaryLine(slow, finding.text, section.anchor, (), finding.says.removeprefix(finding.text))
-            for finding in findings
-        ),
-        *(SummaryLine(unsure, "undecided", section.anchor, (), parts.says) for parts in undecided),
-    )
     # Without a slow part, the command may have compared all flows with an expected rate.
     recorded_answer = search.end.answer if search.end else "UNDECIDED: no slow part so far; the search did not end."
     first_answer, *more = answers(findings, undecided) or [recorded_answer]
@@ -84,10 +76,21 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         headline=f"{first_answer} And {len(more)} more." if more else first_answer,
         badge=badge,
         counts=counts,
-        summary=(SummarySection(source, _ANCHOR, lines),),
+        summary=(SummarySection(source, _ANCHOR, _summary_lines(findings, undecided, section.anchor)),),
         logs=(log,),
         is_redacted=is_redacted,
     )
+
+
+def _summary_lines(
+    findings: Sequence[Finding], undecided: Sequence[UndecidedParts], anchor: str
+) -> tuple[SummaryLine, ...]:
+    slow, unsure = Badge.of("SLOW"), Badge.of("UNSURE")
+    finding_lines = [
+        SummaryLine(slow, finding.text, anchor, (), finding.says.removeprefix(finding.text)) for finding in findings
+    ]
+    undecided_lines = [SummaryLine(unsure, "undecided", anchor, (), parts.says) for parts in undecided]
+    return (*finding_lines, *undecided_lines)
 
 
 def _all_findings(

@@ -68,7 +68,7 @@ class CurveFeature(Struct, kw_only=True, frozen=True):
 
 
 class _Found(NamedTuple):
-    """A feature as it is found, without regard to the other features."""
+    """A feature. Its likely cause does not consider the other features of the curve yet."""
 
     feature: CurveFeature
     is_single_dip: bool = False
@@ -129,12 +129,12 @@ def _fit_weighted(terms: _Terms, weights: Sequence[float]) -> tuple[float, float
     # Weighted sums, in the order of the members of _Terms.
     sum_x, sum_y, sum_xx, sum_xy, sum_yy = (sum(map(mul, weights, values)) for values in terms)
     determinant = sum_xx * sum_yy - sum_xy * sum_xy
-    # If all sizes are almost equal, x and y are proportional. Only one parameter can then be fitted: the time per byte.
+    # If all sizes are almost equal, x and y are proportional. The fit can then determine only the time per byte.
     if determinant <= 1e-12 * sum_xx * sum_yy:
         return 0.0, (sum_y / sum_yy if sum_yy else 0.0)
     latency = (sum_x * sum_yy - sum_y * sum_xy) / determinant
     per_byte = (sum_xx * sum_y - sum_xy * sum_x) / determinant
-    if latency < 0:  # the best fit without a negative latency has none
+    if latency < 0:  # of the latencies from 0 on, 0 then fits best
         return 0.0, sum_y / sum_yy
     return latency, per_byte
 

@@ -54,14 +54,14 @@ def make_signatures(columns: Iterable[NDArray[np.integer]]) -> Signatures:
 
 def align_sequences(sequences: Sequence[CallSequence]) -> Alignment:
     """Aligns the sequences to the longest one."""
-    reference = max(sequences, key=lambda one: len(one.indices))
+    reference = max(sequences, key=lambda sequence: len(sequence.indices))
     table = np.full((len(reference.indices), len(sequences)), -1, np.intp)
     differences = []
     bounds = []
-    for column, own in enumerate(sequences):
-        rows, difference = _align(reference, own)
+    for column, sequence in enumerate(sequences):
+        rows, difference = _align(reference, sequence)
         known = np.flatnonzero(rows >= 0)
-        table[rows[known], column] = own.indices[known]
+        table[rows[known], column] = sequence.indices[known]
         bounds.append((int(rows[known[0]]), int(rows[known[-1]]) + 1) if len(known) else (0, 0))
         if difference is not None:
             differences.append(difference)
@@ -69,26 +69,27 @@ def align_sequences(sequences: Sequence[CallSequence]) -> Alignment:
     return Alignment(table=table[:first_difference], difference=first_difference, bounds=bounds)
 
 
-def _align(reference: CallSequence, own: CallSequence) -> tuple[Indices, int | None]:
+def _align(reference: CallSequence, sequence: CallSequence) -> tuple[Indices, int | None]:
     """Returns the row of each call in the table of the reference, and the number of calls before the first difference.
 
     The row is -1 from the first difference. The number is None if all calls are equal.
     """
-    reference_calls, calls = reference.signatures, own.signatures
+    reference_calls, calls = reference.signatures, sequence.signatures
     rows = np.arange(len(calls))
     differences = np.flatnonzero(calls != reference_calls[: len(calls)])
-    # A sequence as long as the reference fits only at row 0.
-    begins_with_first_call = own.is_cut or len(calls) in (0, len(reference_calls))
-    if begins_with_first_call and not len(differences):
-        # Without this return, times of different hosts could shift a periodic sequence to another period.
+    # A sequence that is as long as the reference must begin at row 0, too.
+    begins_at_row_0 = sequence.is_cut or len(calls) in (0, len(reference_calls))
+    if begins_at_row_0 and not len(differences):
+        # The search below prefers rows that are near in time. By the clocks of different hosts, it could choose another
+        # period of a periodic sequence.
         return rows, None
     shifts = np.arange(len(reference_calls) - len(calls) + 1)  # rows at which the sequence can begin
     for offset in range(min(_WINDOW, len(calls))):
         shifts = shifts[reference_calls[shifts + offset] == calls[offset]]
-    if reference.times_ns is not None and own.times_ns is not None:
-        distances_ns = np.abs(reference.times_ns[shifts] - own.times_ns[0])
+    if reference.times_ns is not None and sequence.times_ns is not None:
+        distances_ns = np.abs(reference.times_ns[shifts] - sequence.times_ns[0])
         shifts = shifts[np.argsort(distances_ns, kind="stable")]
-    for shift in [*shifts[:_MAX_SHIFTS].tolist(), 0]:
+    for shift in [*shifts[:_MAX_SHIFTS].tolist(), 0]:  # row 0 last, in case it is not among the nearest rows
         if np.array_equal(reference_calls[shift : shift + len(calls)], calls):
             return rows + shift, None
     return np.where(rows < differences[0], rows, -1), int(differences[0])

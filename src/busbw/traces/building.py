@@ -248,7 +248,7 @@ class TraceBuilder:
             UsageError: There is no operation.
         """
         ranks = self._number_ranks()
-        if not any(len(each.operations) for _, each in ranks):
+        if not any(len(rank.operations) for _, rank in ranks):
             texts = self._problem_texts()
             reasons = f": {'; '.join(texts)}" if texts else ""
             raise UsageError(
@@ -257,14 +257,14 @@ class TraceBuilder:
             )
         self._join_listed(ranks)
         self._fill_members(ranks)
-        for _, each in ranks:
-            self.add_problem("{count} operations are left out because their values are impossible", each.refused_count)
+        for _, rank in ranks:
+            self.add_problem("{count} operations are left out because their values are impossible", rank.refused_count)
         trace = Trace(
             name=self._name,
-            ranks=tuple(_make_rank(number, each) for number, each in ranks),
+            ranks=tuple(_make_rank(number, rank) for number, rank in ranks),
             communicators=tuple(
-                replace(one, members=tuple(map(members.get, range(one.size))))
-                for one, members in zip(self._communicators, self._members, strict=True)
+                replace(communicator, members=tuple(map(members.get, range(communicator.size))))
+                for communicator, members in zip(self._communicators, self._members, strict=True)
             ),
             is_modelled=self._is_modelled,
         )
@@ -283,30 +283,35 @@ class TraceBuilder:
         A rank that the source does not number gets its own rank in the communicator with the most recorded ranks. A
         rank outside of this communicator gets the next free number.
         """
-        recorded_counts = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
+        recorded_counts = Counter(
+            index for rank_builder in self.ranks for index in rank_builder.own_rank_by_communicator
+        )
         largest = max(
             recorded_counts,
             key=lambda index: (recorded_counts[index], self._communicators[index].size),
             default=-1,
         )
         numbers = [
-            each.own_rank_by_communicator.get(largest) if each.rank is None else each.rank for each in self.ranks
+            rank_builder.own_rank_by_communicator.get(largest) if rank_builder.rank is None else rank_builder.rank
+            for rank_builder in self.ranks
         ]
         next_number = max((number for number in numbers if number is not None), default=-1) + 1
         longest: dict[int, RankBuilder] = {}
-        for number, each in zip(numbers, self.ranks, strict=True):
+        for number, rank_builder in zip(numbers, self.ranks, strict=True):
             if number is None:
                 number, next_number = next_number, next_number + 1
                 self.add_problem("{count} ranks are numbered by appearance, because the source does not number them")
             if number in longest:
                 self.add_problem(f"rank {number} occurs several times; its longest recording is used")
-            if number not in longest or len(each.operations) > len(longest[number].operations):
-                longest[number] = each
+            if number not in longest or len(rank_builder.operations) > len(longest[number].operations):
+                longest[number] = rank_builder
         return sorted(longest.items())
 
     def _join_listed(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
         """Sets the own ranks that follow from the listed members, for the communicators that each rank uses."""
-        own_rank_by_member = [{member: own_rank for own_rank, member in one.items()} for one in self._members]
+        own_rank_by_member = [
+            {member: own_rank for own_rank, member in own_ranks.items()} for own_ranks in self._members
+        ]
         for number, rank in ranks:
             # Counting is faster than the sorting of `np.unique`.
             for index in np.flatnonzero(np.bincount(rank.operations["communicator"])).tolist():

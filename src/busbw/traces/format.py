@@ -91,9 +91,11 @@ class Protocol(IntEnum):
         return _PROTOCOLS.get(name.upper(), cls.UNKNOWN)
 
 
-_FUNCTIONS = {one.name.replace("_", ""): one for one in Function}
-_ALGORITHMS = {key: one for one in Algorithm for key in (one.name.replace("_", ""), str(int(one)))}
-_PROTOCOLS = {key: one for one in Protocol for key in (one.name, str(int(one)))}
+_FUNCTIONS = {function.name.replace("_", ""): function for function in Function}
+_ALGORITHMS = {
+    key: algorithm for algorithm in Algorithm for key in (algorithm.name.replace("_", ""), str(int(algorithm)))
+}
+_PROTOCOLS = {key: protocol for protocol in Protocol for key in (protocol.name, str(int(protocol)))}
 
 
 class Flag(IntFlag):

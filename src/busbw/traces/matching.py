@@ -40,7 +40,9 @@ def match_operations(trace: Trace, problems: list[str] | None = None) -> tuple[M
     """
     problems = [] if problems is None else problems
     communicators_of_ranks = [rank.operations["communicator"][: rank.first_unmatched] for rank in trace.ranks]
-    indices_by_communicator = [_split(np.arange(len(one)), one) for one in communicators_of_ranks]
+    indices_by_communicator = [
+        _split(np.arange(len(communicators)), communicators) for communicators in communicators_of_ranks
+    ]
     no_operation = np.zeros(0, np.intp)
     matched: list[MatchedOperations] = []
     for communicator in range(len(trace.communicators)):
@@ -93,7 +95,7 @@ def _match_collectives(
         rank = trace.ranks[index]
         is_collective = rank.operations["function"][indices] < Function.SEND  # `Function` begins with the collectives
         sequences.append(_make_sequence(rank, indices[is_collective]))
-    if not any(len(one.indices) for one in sequences):
+    if not any(len(sequence.indices) for sequence in sequences):
         return
     alignment = align_sequences(sequences)
     ranks = [trace.ranks[index] for index in calls]

@@ -87,6 +87,8 @@ class Trace:
     def size(self) -> int:
         """Number of ranks of the job, including ranks that were not recorded."""
         recorded = [rank.rank for rank in self.ranks]
-        members = [member for one in self.communicators for member in one.members if member is not None]
+        members = [
+            member for communicator in self.communicators for member in communicator.members if member is not None
+        ]
         max_rank = max([*recorded, *members], default=-1)
-        return max([max_rank + 1, *(one.size for one in self.communicators)])
+        return max([max_rank + 1, *(communicator.size for communicator in self.communicators)])

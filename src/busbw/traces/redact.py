@@ -15,15 +15,16 @@ def redact_trace(trace: Trace) -> Trace:
     hosts = _numbered("host", [rank.host for rank in trace.ranks])
     sources = _numbered("file", [rank.source for rank in trace.ranks])
     communicators = [
-        f"communicator-{number}" if one.name else "" for number, one in enumerate(trace.communicators, start=1)
+        f"communicator-{number}" if communicator.name else ""
+        for number, communicator in enumerate(trace.communicators, start=1)
     ]
     file_names = {Path(source).name: name for source, name in sources.items()}
     short_hosts = {host.partition(".")[0]: name for host, name in hosts.items()}
     replacements = sources | file_names | short_hosts | hosts
     # The name of a process group may be a common word. So it is replaced only after the word "communicator".
     replacements |= {
-        f"communicator {one.name}": f"communicator {name}"
-        for one, name in zip(trace.communicators, communicators, strict=True)
+        f"communicator {communicator.name}": f"communicator {name}"
+        for communicator, name in zip(trace.communicators, communicators, strict=True)
         if name
     }
     longest_first = "|".join(map(re.escape, sorted(replacements, key=len, reverse=True)))
@@ -39,7 +40,8 @@ def redact_trace(trace: Trace) -> Trace:
             for rank in trace.ranks
         ),
         communicators=tuple(
-            replace(one, name=name) for one, name in zip(trace.communicators, communicators, strict=True)
+            replace(communicator, name=name)
+            for communicator, name in zip(trace.communicators, communicators, strict=True)
         ),
         problems=problems,
     )
@@ -63,8 +65,12 @@ def write_anonymous_trace(trace: Trace, directory: Path) -> None:
             replace(rank, start_ns=rank.start_ns - earliest_ns + 1 if rank.start_ns else 0) for rank in redacted.ranks
         ),
         communicators=tuple(
-            replace(one, name="", identity=hashlib.blake2b(one.identity.encode(), key=salt, digest_size=8).hexdigest())
-            for one in redacted.communicators
+            replace(
+                communicator,
+                name="",
+                identity=hashlib.blake2b(communicator.identity.encode(), key=salt, digest_size=8).hexdigest(),
+            )
+            for communicator in redacted.communicators
         ),
     )
     write_trace(anonymous, directory)

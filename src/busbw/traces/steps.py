@@ -101,7 +101,7 @@ def _find(signatures: Signatures, borders: Indices) -> Steps | None:
         borders: Index of the first operation of each element, and the number of operations.
     """
     costs = {period: _cost(signatures, period) for period in _candidates(signatures)}
-    period = min(costs, key=lambda one: (costs[one], one), default=0)
+    period = min(costs, key=lambda candidate: (costs[candidate], candidate), default=0)
     if not period or costs[period] > _MAX_COST * len(signatures):
         return None
     begins, lengths = _repetitions(signatures, period)

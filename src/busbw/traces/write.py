@@ -36,9 +36,9 @@ def write_trace(trace: Trace, directory: Path) -> None:
 
 
 def _operations_with_gap(rank_trace: RankTrace) -> layout.Operations:
-    """Returns the operations with an empty record at the position of a missing operation, if one is missing.
+    """Returns the operations. If operations are missing, an empty record takes the place of the first missing one.
 
-    From the empty record, `read_trace` determines the first unmatched operation, which follows it.
+    The empty record tells `read_trace` that the operations after it have no match (`RankTrace.first_unmatched`).
     """
     if rank_trace.first_unmatched is None:
         return rank_trace.operations

@@ -113,5 +113,8 @@ def _update_winner(winners: list[Winner], result: SizeResult, candidate: Candida
     """Makes the candidate the winner of this size if it is faster than the previous winner."""
     new = Winner(result.point.size_bytes, candidate.setting, result.speedup or 1.0)
     old = next((winner for winner in winners if winner.size_bytes == new.size_bytes), None)
-    if old is None or new.speedup > old.speedup:
-        winners[:] = [winner for winner in winners if winner is not old] + [new]
+    if old is not None:
+        if new.speedup <= old.speedup:
+            return
+        winners.remove(old)
+    winners.append(new)

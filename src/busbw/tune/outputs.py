@@ -29,7 +29,7 @@ _ALGORITHMS = {
     "pat": "pat",
 }
 _PROTOCOLS = {"ll": "ll", "ll128": "ll128", "simple": "simple"}
-"""These three tables give the plugin's spelling of our collectives, and of NCCL_ALGO and NCCL_PROTO in lower case."""
+"""These three tables have the plugin's spelling: of collectives, and of NCCL_ALGO and NCCL_PROTO in lower case."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ namespace busbw {
 std::vector<Gpu> gpus_of_ranks(const std::vector<Gpu>& visible_gpus, const LocalRanks& ranks, Environment environment) {
   const int visible = static_cast<int>(visible_gpus.size());
   const bool may_share = environment(kSharedGpusVariable) == "1" && ranks.per_process <= visible;
+  // Ranks that share GPUs need only the first GPU of their range. After the last visible GPU they use the first again.
   const int needed_gpus = may_share ? 1 : ranks.count;
   if (ranks.first_device > visible - needed_gpus)
     throw EnvironmentError(fmt::format(

@@ -7,13 +7,13 @@
 
 namespace busbw {
 
-/// Returns the name of the function for a call, or empty for a rendezvous, which NCCL leaves to the program.
+/// Returns the name of the function for a call. Empty for a rendezvous, because NCCL has no function for it.
 /// `has_several_roots`: the library has ncclCommInitRankScalable.
 std::string nccl_lifecycle_function(CreationKind kind, LifecycleCall call, bool has_several_roots);
 
 /// Returns the reason with a remedy if a library lacks the call: "NCCL 2.26.2 (/usr/lib/libnccl.so.2) has no
-/// ncclCommShrink; use NCCL 2.27 or later". Empty if it has it. `library_text`: version and path. `has_function`: looks
-/// a function up.
+/// ncclCommShrink; use NCCL 2.27 or later". Empty if the library has the call. `library_text`: version and path.
+/// `has_function`: true if the library has the function with this name.
 std::string missing_nccl_lifecycle_call(CreationKind kind, LifecycleCall call, const std::string& library_text,
                                         const std::function<bool(const char*)>& has_function);
 

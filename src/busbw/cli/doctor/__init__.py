@@ -137,7 +137,7 @@ def _areas(*, as_list: bool, has_log: bool) -> tuple[Area, ...]:
 
 def _examine_machine(root: Path | None, checks: tuple[Check[Any], ...], *, capture_path: Path | None) -> Result:
     with open_machine(root) as recording:
-        # A record of a node also reads the values that nodes compare, so a capture contains them.
+        # `examine_node` also reads the values for a comparison of nodes, so the capture contains them.
         result = examine_node("", Machine(recording), checks).result
     if capture_path is not None:
         write_whole(capture_path, redacted_archive(recording, is_this_machine=root is None), flag="--capture")

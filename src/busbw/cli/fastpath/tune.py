@@ -113,12 +113,7 @@ def tune(
     if not no_windows and METHODS_IN_WINDOWS.keys() & names:
         targets += [replace(target, sizes=sizes or SIZES_IN_WINDOWS, in_windows=True) for target in ordinary_targets]
     refuse_launched_process("fastpath tune", ONE_NODE_REMEDY)
-    max_ranks, gpus = max(target.ranks for target in targets), engine.gpu_count()
-    if max_ranks > gpus:
-        raise BusbwError(
-            f"{max_ranks} ranks need {max_ranks} GPUs, this machine has {gpus}",
-            remedy="reduce --ranks, see `busbw-engine --list-devices`",
-        )
+    _require_gpus(max(rank_counts))
     require_writable(output)
     run_folder, is_resumed = open_folder(folder, settings_bytes(targets, names))
     with locked_folder(run_folder), _show_progress() as print_progress, checked_interrupts() as check_interrupt:
@@ -144,6 +139,15 @@ def tune(
     _print_results(results, output, as_json=as_json)
     click.echo(f"Records: {run_folder}", err=True)
     return ExitCode.GOOD
+
+
+def _require_gpus(ranks: int) -> None:
+    gpus = engine.gpu_count()
+    if ranks > gpus:
+        raise BusbwError(
+            f"{ranks} ranks need {ranks} GPUs, this machine has {gpus}",
+            remedy="reduce --ranks, see `busbw-engine --list-devices`",
+        )
 
 
 @dataclass

@@ -23,8 +23,8 @@ _MIN_SHARE_OF_EXPECTED = 0.7
 """Minimum rate of good links, as a share of the expected rate. 64 MiB over 400 Gb/s reach 46 to 49 of 50 GB/s."""
 _MIN_SIZE_BYTES = 1 << 24
 """Minimum size of a flow that reaches the rate of its links. The time of a smaller flow is mostly latency."""
-_MIN_PROBABILITY = 0.5
-"""A kind of part counts as compared with peers if the search finds a slow part with at least this probability."""
+_MIN_POWER = 0.5
+"""Minimum probability to find a slow part of a kind, if parts of this kind count as compared with their peers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class _RateComparison:
         return self.measured_gbps < _MIN_SHARE_OF_EXPECTED * self.expected_gbps
 
     @property
-    def doubt(self) -> UndecidedParts:
+    def undecided_parts(self) -> UndecidedParts:
         """The entry of the result for slow links. It names no part, because the links have no faster peers."""
         says = (
             f"Typical flows {self.place} reach {self.measured_gbps:.3g} of the expected {self.expected_gbps:.3g} GB/s "
@@ -54,17 +54,17 @@ class _RateComparison:
         return UndecidedParts(between=(), slowdown=round(self.expected_gbps / self.measured_gbps, 2), says=says)
 
 
-def doubts_of_all_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
+def undecided_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
     """Returns an entry if the typical flow between nodes is slow, and one if the typical flow within nodes is slow.
 
     Returns one entry if nothing was compared, neither with peers nor with an expected rate.
     """
     comparisons = [] if system is None else list(_rate_comparisons(search, system))
-    is_compared_with_peers = any(kind.found >= _MIN_PROBABILITY for kind in power)
+    is_compared_with_peers = any(kind.found >= _MIN_POWER for kind in power)
     if not comparisons and not is_compared_with_peers:
         says = "Too few parts to compare them with their peers. Measure more of them, or name the system (--system)."
         return [UndecidedParts(between=(), slowdown=None, says=says)]
-    return [comparison.doubt for comparison in comparisons if comparison.is_slow]
+    return [comparison.undecided_parts for comparison in comparisons if comparison.is_slow]
 
 
 def _rate_comparisons(search: Search, system: System) -> Iterator[_RateComparison]:
@@ -88,8 +88,8 @@ def _rate_comparisons(search: Search, system: System) -> Iterator[_RateCompariso
 def typical_rate_gbps(search: Search, *, is_network: bool) -> float | None:
     """Returns the typical rate of a flow between nodes, or of a flow within its node, in GB/s.
 
-    The rate is the median of the references, which are the levels that the search compares flows with. A few slow parts
-    do not change the median; if all parts are slow, the typical rate is slow too.
+    The search compares each flow with a reference, the time per byte of its healthy peers. The typical rate follows
+    from the median of these references. A few slow parts do not change it. If all parts are slow, it is low too.
 
     Returns None if no such flow was measured, or if the GPUs have several types and therefore no common rate.
     """

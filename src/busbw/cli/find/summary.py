@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from msgspec import Struct
 
-from busbw.cli.find.expectations import cost_sentence, doubts_of_all_flows, typical_rate_gbps
+from busbw.cli.find.expectations import cost_sentence, typical_rate_gbps, undecided_flows
 from busbw.cli.find.removal_commands import removal_lines
 from busbw.errors import UNDECIDED, ExitCode
 from busbw.find.findings import Finding, UndecidedParts, answers, lost_findings, make_findings, suspected_parts
@@ -105,7 +105,7 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     slow, undecided = make_findings(observed, explanation, cluster)
     findings = [*lost_findings(search.lost, cluster, search.lost_nodes), *slow]
     power = search_power(observed, explanation)
-    undecided += doubts_of_all_flows(search, system, power)
+    undecided += undecided_flows(search, system, power)
     return SearchSummary(
         findings=findings,
         undecided=undecided,
@@ -178,7 +178,7 @@ def _sentence_without_suspects(summary: FindSummary) -> str:
     is_compared_with_peers = any(power.found >= _MIN_CHANCE for power in summary.power)
     if is_compared_with_peers:
         return "HEALTHY: no part is slower than its peers."
-    # `doubts_of_all_flows` has compared the typical flows with the expected rate. Without that comparison, or after a
+    # `undecided_flows` has compared the typical flows with the expected rate. Without that comparison, or after a
     # negative one, a question would be open.
     return "HEALTHY: typical flows reach the expected rate."
 

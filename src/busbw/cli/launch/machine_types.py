@@ -67,13 +67,15 @@ def _require_expectation(machine_type: MachineType) -> None:
 def _print_list(types: list[MachineType]) -> None:
     width = terminal_width()
     columns = [
-        Column("name", [each.name for each in types], is_number=False),
-        Column("GPUs", [each.gpus_per_node.value if each.gpus_per_node else "-" for each in types]),
-        Column("NICs", [each.nics_text or "-" for each in types], is_number=False),
-        Column("expectation", [each.system or "-" for each in types], is_number=False),
+        Column("name", [machine_type.name for machine_type in types], is_number=False),
+        Column(
+            "GPUs", [machine_type.gpus_per_node.value if machine_type.gpus_per_node else "-" for machine_type in types]
+        ),
+        Column("NICs", [machine_type.nics_text or "-" for machine_type in types], is_number=False),
+        Column("expectation", [machine_type.system or "-" for machine_type in types], is_number=False),
     ]
     if width >= _MIN_DESCRIPTION_WIDTH:
-        columns.append(Column("description", [each.title for each in types], is_number=False))
+        columns.append(Column("description", [machine_type.title for machine_type in types], is_number=False))
     out = console()
     for line in table_lines(columns, width):
         out.print(line)
@@ -150,7 +152,7 @@ def _sections(machine_type: MachineType) -> Iterator[tuple[str, list[_Row]]]:
     yield "required variables", variables
     yield "variables for speed", _variable_rows(machine_type.tuning)
     yield "requested on Kubernetes", list(_kubernetes_rows(machine_type))
-    yield "options of a Slurm job", [(each.option, each.reason, each.source) for each in machine_type.slurm_job]
+    yield "options of a Slurm job", [(row.option, row.reason, row.source) for row in machine_type.slurm_job]
     requirements = [("-", requirement.what, requirement.source) for requirement in machine_type.requires]
     yield "further requirements", requirements
 

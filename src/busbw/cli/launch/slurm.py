@@ -169,8 +169,8 @@ def slurm(
     if container_mounts and not container_image:
         raise UsageError("--container-mounts needs --container-image", remedy="set --container-image")
     check_output_options(options, is_batch=is_batch, has_folder=folder is not None, detach=detach, steps=steps)
-    can_order_nodes = is_batch or hostfile or current_allocation.node_list
-    if topology_order and not can_order_nodes:
+    knows_nodes = is_batch or hostfile is not None or bool(current_allocation.node_list)
+    if topology_order and not knows_nodes:
         raise UsageError(
             "--topology-order needs known nodes, but srun's own job gets its nodes later",
             remedy="set --submit-with sbatch, start within an allocation (salloc), or give --hostfile",
@@ -183,9 +183,7 @@ def slurm(
     remarks: tuple[str, ...] = ()
     if topology_order:
         nodes_by_switch, remarks = find_nodes_by_switch(dry_run=options.dry_run)
-        if not hosts:
-            allocated_names = list(expand_hostlist(current_allocation.node_list))[:node_count]
-            hosts = tuple(HostSlots(name, default_processes) for name in allocated_names)
+        hosts = hosts or _allocated_hosts(current_allocation, node_count, default_processes)
         hosts = sort_hosts(hosts, nodes_by_switch)
 
     program = options.program_path or (options.program_name if container_image else options.local_program())
@@ -193,7 +191,7 @@ def slurm(
         options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
     if gpus_per_node is None:
         gpus_per_node = options.machine_type_gpus
-    # Slurm knows the GPUs of its allocation. Only the processes are told their number.
+    # The step does not request the GPUs that its allocation has already, but its processes must know their number.
     requested_gpus = gpus_per_node
     if requested_gpus is None:
         requested_gpus = current_allocation.gpus_per_node or None  # 0: no GPU is allocated
@@ -261,6 +259,12 @@ def _execute_on_started_nodes(options: LaunchOptions, plan: launcher.SlurmPlan, 
         click.echo(f"busbw: {node}: {reason}. The job starts without it.", err=True)
     smaller_plan = launcher.render(smaller_job, smaller_target)
     return execute_steps(options, replace(smaller_plan, pending_limit_s=plan.pending_limit_s))
+
+
+def _allocated_hosts(allocation: Allocation, node_count: int, processes: int) -> tuple[HostSlots, ...]:
+    """Returns the first nodes of the allocation, each with this number of processes. Empty without an allocation."""
+    names = list(expand_hostlist(allocation.node_list))[:node_count]
+    return tuple(HostSlots(name, processes) for name in names)
 
 
 def _has_join_limit(options: LaunchOptions) -> bool:

@@ -1,5 +1,6 @@
 """Executes the steps of a Slurm job one after another; each step is a separate run in the store."""
 
+from collections.abc import Callable
 from functools import partial
 
 import click
@@ -18,8 +19,8 @@ _CONTINUE_CODES = {ExitCode.GOOD, ExitCode.WRONG_DATA, ExitCode.SLOWER_THAN_DEMA
 def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
     """Executes all steps, and returns the exit code of the first one that failed, else 0.
 
-    Removes the folder of a batch job once all its output has been read. Keeps it if the job may continue, or if the
-    folder may hold unread output.
+    The folder of a batch job holds its output. It is removed at the end, unless the job may continue or some output may
+    be unread.
 
     Raises:
         BusbwError: The folder of a new job exists already. Its files are kept.
@@ -29,21 +30,10 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
     is_submitted = bool(plan.job)
     if plan.folder is not None and plan.folder.exists() and not is_submitted:
         raise BusbwError(f"the folder {plan.folder} exists already", remedy="set another --output-folder")
-    first_failure = int(ExitCode.GOOD)
     unread_steps: list[int] = []
     try:
         with checked_interrupts() as check_interrupt:
-            for step in range(plan.step, plan.steps + 1):
-                if plan.steps > 1:
-                    click.echo(f"busbw: step {step} of {plan.steps}", err=True)
-                code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread_steps))
-                first_failure = first_failure or code
-                if code == ExitCode.ENVIRONMENT and step < plan.steps:
-                    # The program may have succeeded with an incomplete record. The batch script would then continue.
-                    launcher.cancel(plan)
-                if code not in _CONTINUE_CODES:
-                    break
-                check_interrupt()
+            first_failure = _execute_in_order(options, plan, unread_steps, check_interrupt)
     except commands.SlurmUnreachableError:
         raise  # the job may continue; its files are needed
     except KeyboardInterrupt:  # `submit` was not running, so it has not canceled the job
@@ -58,6 +48,29 @@ def execute_steps(options: LaunchOptions, plan: SlurmPlan) -> int:
         raise
     if first_failure != launcher.DETACHED and not unread_steps:
         _remove_folder(plan)
+    return first_failure
+
+
+def _execute_in_order(
+    options: LaunchOptions, plan: SlurmPlan, unread_steps: list[int], check_interrupt: Callable[[], None]
+) -> int:
+    """Executes the steps up to the first one that prevents the next. Returns the first exit code that is not 0, else 0.
+
+    Appends the steps to `unread_steps` that may have unread output.
+    """
+    first_failure = int(ExitCode.GOOD)
+    for step in range(plan.step, plan.steps + 1):
+        if plan.steps > 1:
+            click.echo(f"busbw: step {step} of {plan.steps}", err=True)
+        code = execute_plan(options, plan.with_step(step), partial(launcher.submit, unread=unread_steps))
+        first_failure = first_failure or code
+        if code == ExitCode.ENVIRONMENT and step < plan.steps:
+            # This code may mean that the program succeeded, but its record is incomplete. The batch script knows only
+            # the program's success, and would start the next step.
+            launcher.cancel(plan)
+        if code not in _CONTINUE_CODES:
+            break
+        check_interrupt()
     return first_failure
 
 

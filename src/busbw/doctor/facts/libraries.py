@@ -46,7 +46,7 @@ class Libraries(Fact, kw_only=True, frozen=True):
 
     def find(self, pattern: str) -> tuple[Library, ...]:
         """Returns the libraries with a matching name. The first is the one that a program loads."""
-        return tuple(each for each in self.libraries if fnmatchcase(each.name, pattern))
+        return tuple(library for library in self.libraries if fnmatchcase(library.name, pattern))
 
 
 def read_libraries(run: Callable[[list[str]], bytes]) -> Libraries:

@@ -65,9 +65,9 @@ def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int
         NVMLError: A value cannot be read.
     """
     values: list[int | None] = []
-    for each in nvml.nvmlDeviceGetFieldValues(gpu, fields):
-        if each.nvmlReturn and each.nvmlReturn not in _UNSUPPORTED:
-            raise nvml.NVMLError(each.nvmlReturn)
-        is_known = not each.nvmlReturn and each.valueType in _MEMBERS
-        values.append(int(getattr(each.value, _MEMBERS[each.valueType])) if is_known else None)
+    for field in nvml.nvmlDeviceGetFieldValues(gpu, fields):
+        if field.nvmlReturn and field.nvmlReturn not in _UNSUPPORTED:
+            raise nvml.NVMLError(field.nvmlReturn)
+        is_known = not field.nvmlReturn and field.valueType in _MEMBERS
+        values.append(int(getattr(field.value, _MEMBERS[field.valueType])) if is_known else None)
     return values

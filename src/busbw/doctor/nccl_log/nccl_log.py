@@ -133,7 +133,10 @@ class NcclLog:
         self.require_info()
         if not self.communicators:
             raise Unreadable("the messages of ncclCommInitRank about ranks")
-        require(any(each.uses_network for each in self.communicators), "the job ran on one node or NVLink domain")
+        require(
+            any(communicator.uses_network for communicator in self.communicators),
+            "the job ran on one node or NVLink domain",
+        )
 
     def find(self, pattern: re.Pattern[str], *, is_warning: bool = False) -> Iterator[tuple[Message, re.Match[str]]]:
         """Yields the messages that contain a pattern. With `is_warning`, yields only messages of level WARN."""
@@ -150,7 +153,7 @@ class NcclLog:
     @cached_property
     def max_host_count(self) -> int:
         """Maximum number of known hosts of a communicator. 1 if the log has no communicator."""
-        return max((len(each.hosts) for each in self.communicators), default=1)
+        return max((len(communicator.hosts) for communicator in self.communicators), default=1)
 
     @cached_property
     def max_ranks_per_host(self) -> int | None:
@@ -158,7 +161,10 @@ class NcclLog:
 
         The number is too high if the log lacks hosts of the communicator.
         """
-        return max((math.ceil(each.size / max(1, len(each.hosts))) for each in self.communicators), default=None)
+        return max(
+            (math.ceil(communicator.size / max(1, len(communicator.hosts))) for communicator in self.communicators),
+            default=None,
+        )
 
     @cached_property
     def system_offers_nvls(self) -> bool | None:
@@ -222,7 +228,9 @@ class NcclLog:
         own_end, peer_end = match["sender"], match["receiver"]
         if match["side"] == "receive":
             own_end, peer_end = peer_end, own_end
-        peers = [each.ends.get(peer_end) for each in self._communicators_by_end.get((process, own_end), ())]
+        peers = [
+            communicator.ends.get(peer_end) for communicator in self._communicators_by_end.get((process, own_end), ())
+        ]
         # If the log lacks the rank in one of the communicators, the peer is not certain.
         hosts = {peer.host if peer else None for peer in peers}
         return hosts.pop() if len(hosts) == 1 else None
@@ -231,7 +239,7 @@ class NcclLog:
     def _communicators_by_end(self) -> dict[tuple[Process, str], list[Communicator]]:
         """Communicators with unambiguous ranks, by the processes and ends of their ranks."""
         found: dict[tuple[Process, str], list[Communicator]] = {}
-        for each in self.communicators:
-            for end, process in each.ends.items() if not each.is_ambiguous else ():
-                found.setdefault((process, end), []).append(each)
+        for communicator in self.communicators:
+            for end, process in communicator.ends.items() if not communicator.is_ambiguous else ():
+                found.setdefault((process, end), []).append(communicator)
         return found

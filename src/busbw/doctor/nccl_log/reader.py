@@ -200,9 +200,9 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
         else:
             # The handle no longer names the known communicator. The log does not tell the ranks after a split.
             by_handle.pop(handle, None)
-    for each in found.values():
+    for communicator in found.values():
         # Two ranks with one host and GPU are on different machines of the same name.
-        gpus = {(process.host, end.partition("[")[2]) for end, process in each.ends.items()}
-        if len(gpus) < len(each.ends):
-            each.is_ambiguous = True
+        gpus = {(process.host, end.partition("[")[2]) for end, process in communicator.ends.items()}
+        if len(gpus) < len(communicator.ends):
+            communicator.is_ambiguous = True
     return list(found.values())

@@ -72,7 +72,7 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
     Raises:
         NotApplicable: There is no such port.
     """
-    devices = [each for each in rdma_devices(machine) if not _is_other_protocol(machine, each)]
+    devices = [device for device in rdma_devices(machine) if not _is_other_protocol(machine, device)]
     interfaces = _interfaces(machine) if devices else {}
     ports = [
         _port(machine, device, number, interfaces.get(device.bus_id, ()))
@@ -158,7 +158,7 @@ def compute_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
 def _without_other_purpose(ports: list[Port], gpu_count: int) -> list[Port]:
     """Returns ports that the GPUs can share equally: all, or the majority that agrees in one trait. Otherwise all.
 
-    Example: a node has 8 GPUs and 10 ports, of which 8 have 400 Gb/s. The two slower ports are for storage.
+    Example: a node has 8 GPUs, 8 ports with 400 Gb/s, and two slower ports for storage.
     """
     if _can_share_equally(gpu_count, len(ports)):
         return ports

@@ -113,7 +113,7 @@ def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
 
 def without_virtual_functions(machine: Machine, devices: Sequence[PciDevice]) -> Sequence[PciDevice]:
     """Returns the physical devices. If all devices are virtual functions, returns them."""
-    return [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")] or devices
+    return [device for device in devices if not machine.has(f"{DEVICES}/{device.bus_id}/physfn")] or devices
 
 
 def pci_chain(machine: Machine, path: str) -> tuple[str, ...]:

@@ -108,6 +108,6 @@ def system_of(machine: Machine) -> System | None:
     ports: list[NetworkPort] = []
     with suppress(Unreadable, NotApplicable):
         names = gpu_names(machine)
-        ports += [NetworkPort(name=each.device, has_rdma=True, gbit=each.rate_gbit) for each in rdma_ports(machine)]
+        ports += [NetworkPort(name=port.device, has_rdma=True, gbit=port.rate_gbit) for port in rdma_ports(machine)]
     system, _ = system_of_machine(DetectedMachine(gpus=names, ports=tuple(ports)))
     return system if system.generation != "host" else None

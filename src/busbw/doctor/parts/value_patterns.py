@@ -15,7 +15,7 @@ def matches(value: str, pattern: str) -> bool:
     "<N" and ">N" compare a whole number with N. "&N" is for a number that has a bit of N. Any other alternative is a
     text, with the wildcards of `fnmatch`. Upper and lower case are equal.
     """
-    return any(_matches_one(value.upper(), each) for each in pattern.split("|"))
+    return any(_matches_one(value.upper(), alternative) for alternative in pattern.split("|"))
 
 
 def _matches_one(value: str, alternative: str) -> bool:

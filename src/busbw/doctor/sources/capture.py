@@ -85,7 +85,9 @@ class Capture:
         """Returns the key of a file or folder without symbolic links in it."""
         if key in self.manifest.targets:
             return self.manifest.targets[key]
-        if key not in self._absent and any(key in each for each in (self.files, self._folders, self.manifest.folders)):
+        if key not in self._absent and any(
+            key in names for names in (self.files, self._folders, self.manifest.folders)
+        ):
             return key
         self._raise_if_unreadable(key)
         raise Absent(f"{absolute_path(key)} does not exist")

@@ -20,7 +20,7 @@ class ThisMachine:
     Args:
         facts: Function that reads each fact, by key.
         root: Root of the files, other than / in tests.
-        commands: Commands whose processes end with those of the facts.
+        commands: Runner that the facts use too, so that its `close` kills all commands. None: a separate one.
     """
 
     def __init__(

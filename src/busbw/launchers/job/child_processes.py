@@ -227,7 +227,7 @@ class ChildProcesses:
                 child.send_interrupt(number)
 
     def _end_at_once(self, number: int) -> None:
-        """Sends a signal to the process groups of all commands. Those that still run count as terminated by us."""
+        """Sends a signal to the process groups of all commands. Those that still run count as terminated by busbw."""
         for child in self._children:
             child.was_terminated = child.was_terminated or child.process.poll() is None
         self._signal_groups(number)

@@ -40,7 +40,7 @@ class ExitStatus:
     code: int
     """Exit code, or 128 + the signal's number if a signal ended the command."""
     was_terminated: bool = False
-    """True if we ended the command: after the grace period or a time limit, on a second signal, or by the policy."""
+    """True if busbw ended the command: after the grace period or a time limit, on a second signal, or by the policy."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class ChildProcess:
     """Output after the last newline, by descriptor of the pipe."""
     was_terminated: bool = False
     is_lost: bool = False
-    """True if we ended the command after the grace period, and no command had failed. It counts as a lost rank."""
+    """True if busbw ended the command after the grace period, and no command had failed. It counts as a lost rank."""
     has_output: bool = False
     started_s: float = field(default_factory=monotonic)
 
@@ -130,7 +130,7 @@ def raise_open_file_limit(commands: int) -> None:
 
 
 def _environment(command: Command) -> dict[str, str]:
-    """Returns our environment merged with the variables of the command.
+    """Returns busbw's environment merged with the variables of the command.
 
     If the command sets one of WORLD_VARIABLES, it inherits none of these variables, which may belong to another job.
     """

@@ -140,9 +140,9 @@ class Command:
 
     words: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Variables of the command in addition to our environment."""
+    """Variables of the command in addition to the environment of busbw."""
     unset: tuple[str, ...] = ()
-    """Variables of our environment that the command does not inherit."""
+    """Variables of busbw's environment that the command does not inherit."""
     stdin: str | None = field(default=None, repr=False)
     """Input of the command. This process keeps the pipe open while the command runs. So a command that reads the end of
     the pipe knows that this process has died."""
@@ -224,7 +224,7 @@ class LaunchCallbacks:
     the first line of stdout, ends the wait. Launchers may repeat a text."""
     on_error: Callable[[bytes, int | str | None], None] | None = None
     """Receives each line of stderr and its process or host, None if unknown. Without this callback the processes
-    inherit our stderr."""
+    inherit busbw's stderr."""
     is_backlogged: Callable[[], bool] = lambda: False
     """True if the reader of the `on_line` output has paused. The stdout of process 0 is then not read until the reader
     continues, or until an interrupt."""

@@ -45,7 +45,7 @@ def run_all(
 
     Args:
         commands: The stdout of the first command is the job's.
-        callbacks: None: the commands inherit our output. Without `on_error` they inherit our stderr.
+        callbacks: None: the commands inherit busbw's output. Without `on_error` they inherit its stderr.
         policy: Termination policy. None: a command that ends has no effect on the others.
         max_connecting: Maximum number of commands that connect at the same time; others start later. A command
             connects until its first output, as ssh does, for at most 10 s. None: all start at once.

@@ -96,7 +96,7 @@ class JobFollower:
             self._workload.create()
             code = self._follow()
         except BrokenPipeError:
-            code = ExitCode.OUTPUT_CLOSED  # the reader of our output closed
+            code = ExitCode.OUTPUT_CLOSED  # the reader of busbw's output closed
         except BusbwError:
             if not self._received:
                 raise

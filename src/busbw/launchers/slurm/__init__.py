@@ -38,7 +38,7 @@ _CLUSTER_VARIABLES = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLUR
 _REMOVED_DEFAULTS = tuple(
     f"SBATCH_{name}" for name in ("ARRAY_INX", "CLUSTERS", "ERROR", "EXCLUSIVE", "REQUEUE", "TEST_ONLY", "WAIT")
 )
-"""Variables with defaults of sbatch that would override or contradict our options."""
+"""Variables with defaults of sbatch that would override or contradict busbw's options."""
 DETACHED = SIGNALLED + signal.SIGHUP
 """Exit code if the terminal was lost and the job continues."""
 

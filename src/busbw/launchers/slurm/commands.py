@@ -84,7 +84,7 @@ def cancel(job: str, *, signal: str = "") -> str:
 
 
 def cancel_named(name: str) -> str:
-    """Cancels our jobs with this name.
+    """Cancels the user's jobs with this name.
 
     Returns:
         The error. Empty on success, or if no job has this name.

@@ -60,7 +60,7 @@ class StepOutput:
     def forward_error(self, line: bytes) -> None:
         """Forwards a line of stderr. Its process is unknown."""
         if NO_BINDING in line:
-            return  # our option --cpu-bind=none caused it
+            return  # busbw's option --cpu-bind=none caused it
         if NOT_STARTED.search(line) and len(self.start_errors) < _MAX_ERRORS:
             self.start_errors.append(line.decode(errors="replace").rstrip())
         self.callbacks.emit_error(line)

@@ -82,7 +82,7 @@ class Follower:
         """
         try:
             return self._follow(received)
-        except BrokenPipeError:  # the reader of our output closed
+        except BrokenPipeError:  # the reader of busbw's output closed
             self._cancel_until_accepted(received)
             return ExitCode.OUTPUT_CLOSED
 

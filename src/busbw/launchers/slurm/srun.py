@@ -239,7 +239,7 @@ class _EarlyEnd:
         self._enter(_Stage.SRUN_ENDING)
 
     def _cancel_by_slurm(self, *, step_signal: str = "") -> "_CancelAnswer":
-        """Cancels the running step, otherwise the queued job, otherwise our jobs with the name.
+        """Cancels the running step, otherwise the queued job, otherwise the user's jobs with the name.
 
         Args:
             step_signal: Signal that a running step gets instead of being canceled.

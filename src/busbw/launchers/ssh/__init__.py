@@ -31,7 +31,7 @@ _DEFAULT_JOIN_TIMEOUT_S = 60
 """The engine's default time limit for all processes to join. `render` adds 1 s for each host beyond MAX_CONNECTING."""
 
 SSH_FAILED = 255
-"""Exit code of ssh itself; our programs never use it."""
+"""Exit code of ssh itself; busbw's programs never use it."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Copies the program to a new private folder on every host before a job, verifies it, and removes it afterwards.
 
-Each host gets its own connection, whose stdin is the program. The folder is new, so no other user can have prepared it.
+Each host gets its own connection, with the program as stdin. The folder is new, so no other user can have prepared it.
 """
 
 import re

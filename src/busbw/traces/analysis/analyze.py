@@ -40,12 +40,14 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         for group, group_alone_us in zip(groups, alone_us, strict=True)
     )
     estimates: dict[int, Estimate] = {}  # by index of the row
-    for index, row in enumerate(rows):
-        if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes)):
-            estimates[index] = estimate
-            rows[index] = msgspec.structs.replace(
-                row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical
-            )
+    if system:
+        for index, row in enumerate(rows):
+            if estimate := estimate_row(row, groups[row.group], trace, system, nodes):
+                estimates[index] = estimate
+    for index, estimate in estimates.items():
+        rows[index] = msgspec.structs.replace(
+            rows[index], expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical
+        )
     findings = [
         *find_late_ranks(ranks, duration_us, prepared.period, clock_error_ns / 1e3),
         *find_slow_communicators(prepared, rows, duration_us),
@@ -84,31 +86,31 @@ def _distinct(texts: Iterator[str]) -> tuple[str, ...]:
 
 def _duration_us(calls: CallTable) -> float | None:
     """Returns the mean duration of a step over all ranks. Without steps: of the recording. None if unknown."""
-    durations = np.concatenate([one.step_durations_ns for one in calls.ranks])
+    durations = np.concatenate([rank.step_durations_ns for rank in calls.ranks])
     if np.isfinite(durations).any():
         return float(np.nanmean(durations)) / 1e3
-    if any(one.steps for one in calls.ranks):
+    if any(rank.steps for rank in calls.ranks):
         return None
-    times = [(calls.start_ns[one.span], calls.end_ns[one.span]) for one in calls.ranks]
+    times = [(calls.start_ns[rank.span], calls.end_ns[rank.span]) for rank in calls.ranks]
     recordings_ns = [float(np.nanmax(ends) - np.nanmin(starts)) for starts, ends in times if not np.isnan(starts).all()]
     return float(np.mean(recordings_ns)) / 1e3 if recordings_ns else None
 
 
 def _step_times(calls: CallTable) -> StepTimes | None:
     """Returns the steps of the first rank with complete steps. None if no rank has complete steps."""
-    for one in calls.ranks:
-        if not one.steps or not one.step_count:
+    for rank in calls.ranks:
+        if not rank.steps or not rank.step_count:
             continue
-        known_us = one.step_durations_ns[np.isfinite(one.step_durations_ns)] / 1e3
+        known_us = rank.step_durations_ns[np.isfinite(rank.step_durations_ns)] / 1e3
         p10_us = median_us = p90_us = noise_us = None
         if len(known_us):
             p10_us, p25_us, median_us, p75_us, p90_us = np.percentile(known_us, [10, 25, 50, 75, 90]).tolist()
             noise_us = (p75_us - p25_us) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None
         return StepTimes(
-            count=len(one.steps.starts),
-            analyzed=one.step_count,
-            operations_per_step=one.steps.period,
-            coverage=one.steps.coverage,
+            count=len(rank.steps.starts),
+            analyzed=rank.step_count,
+            operations_per_step=rank.steps.period,
+            coverage=rank.steps.coverage,
             median_us=median_us,
             p10_us=p10_us,
             p90_us=p90_us,
@@ -133,12 +135,14 @@ def _complete_group(
 def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: bool) -> Iterator[str]:
     """Yields a sentence for each thing that the analysis cannot know."""
     trace, calls = prepared.trace, prepared.calls
-    with_job_steps = [one for one in calls.ranks if one.has_job_steps]
-    left_out = [one.trace.rank for one in calls.ranks if not one.has_job_steps]
+    with_job_steps = [rank for rank in calls.ranks if rank.has_job_steps]
+    left_out = [rank.trace.rank for rank in calls.ranks if not rank.has_job_steps]
     if left_out:
         ranks = f"{'rank' if len(left_out) == 1 else 'ranks'} {ranks_text(left_out)}"
         yield f"values per step are without {ranks}: the steps of the other ranks were not found there"
-    repetitions = next((count_repetitions(one.trace.operations, one.steps) for one in with_job_steps if one.steps), 1)
+    repetitions = next(
+        (count_repetitions(rank.trace.operations, rank.steps) for rank in with_job_steps if rank.steps), 1
+    )
     if repetitions > 1:
         yield (
             f"a step repeats one sequence {repetitions} times, with a small operation once: "
@@ -167,13 +171,13 @@ def _time_notes(
     if timed_fraction < 1:
         yield f"{1 - timed_fraction:.1%} of the operations have no device times; times are those of the others"
     recorded = {rank.rank for rank in trace.ranks}
-    partial = sum(not recorded.issuperset(one.members) for one in trace.communicators)
+    partial = sum(not recorded.issuperset(communicator.members) for communicator in trace.communicators)
     if partial:
         yield (
             f"{partial} of {count_text(len(trace.communicators), 'communicator')} have ranks that were not recorded: "
             "their transfer times are upper bounds, and their late ranks are unknown"
         )
-    unaligned = [one.trace.rank for one in calls.ranks if not one.is_aligned]
+    unaligned = [rank.trace.rank for rank in calls.ranks if not rank.is_aligned]
     if unaligned:
         yield f"clocks are not aligned: late ranks of communicators with rank {ranks_text(unaligned)} are unknown"
     if system is None:
@@ -182,7 +186,7 @@ def _time_notes(
         yield f"no operation has an expectation on {system.name}"
     if system and not any(rank.host for rank in trace.ranks):
         yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"
-    rank_by_step_count = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in with_job_steps}
+    rank_by_step_count = {len(rank.steps.starts) if rank.steps else 0: rank.trace.rank for rank in with_job_steps}
     if len(rank_by_step_count) > 1:
         texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(rank_by_step_count.items()))
         yield f"ranks differ in their number of steps: {texts}"

@@ -81,7 +81,7 @@ class CallTable:
 
 def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
     """Lists the calls of all ranks. Times of a rank that is not aligned begin at 0."""
-    maps = [None if clocks.error_ns is None else one for one in clocks.maps]
+    maps = [None if clocks.error_ns is None else clock_map for clock_map in clocks.maps]
     ranks: list[RankCalls] = []
     parts: list[dict[str, Any]] = []
     end = 0
@@ -107,11 +107,11 @@ def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
     other can take different times. If two halves of the ranks differ, the half with fewer steps is chosen. If no rank
     has complete steps, all ranks with steps are chosen.
     """
-    has_steps = [one.steps is not None for one in ranks]
-    counts = np.array([one.step_count if one.steps and one.step_count else np.nan for one in ranks])
+    has_steps = [rank.steps is not None for rank in ranks]
+    counts = np.array([rank.step_count if rank.steps and rank.step_count else np.nan for rank in ranks])
     if np.isnan(counts).all():
         return has_steps if any(has_steps) else [True] * len(ranks)
-    durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
+    durations_ns = np.array([_median(rank.step_durations_ns) for rank in ranks])
     reference = int(np.argmax(counts == _median(counts)))  # the first rank with the median number
     is_near = _is_near(counts, counts[reference]) | _is_near(durations_ns, durations_ns[reference])
     result: list[bool] = (np.isfinite(counts) & is_near).tolist()
@@ -225,9 +225,11 @@ def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leade
     sizes = operations["count"].astype(np.int64) * element_bytes
     # If a buffer has a share for each rank, the count is that of one share, and the size is that of all shares.
     by_function = [(function, collectives().get(function.name.lower())) for function in Function]
-    share_functions = [int(function) for function, one in by_function if one and one.size == "shares"]
+    share_functions = [
+        int(function) for function, collective in by_function if collective and collective.size == "shares"
+    ]
     has_shares = np.isin(operations["function"], share_functions)
-    communicator_sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
+    communicator_sizes = np.array([communicator.size for communicator in trace.communicators], dtype=np.int64)
     sizes[has_shares] *= communicator_sizes[operations["communicator"][has_shares]]
     sizes[~is_datatype_known] = UNKNOWN_SIZE
     is_size_known = sizes >= 0  # the count of a damaged record can be negative as int64

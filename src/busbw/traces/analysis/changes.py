@@ -27,11 +27,11 @@ def list_changes(analysis: TraceAnalysis, estimates: Mapping[int, Estimate]) -> 
 
 
 def _changes_of_findings(findings: Sequence[Finding]) -> Iterator[Change]:
-    for one in findings:
+    for finding in findings:
         assumption = "the other ranks compute nothing while they wait"
-        if one.kind == "slow communicator":
+        if finding.kind == "slow communicator":
             assumption = "it becomes as fast as the similar ones, and the job waits for it"
-        yield Change(text=one.remedy, saving_us=one.cost_us, basis="measured", assumption=assumption)
+        yield Change(text=finding.remedy, saving_us=finding.cost_us, basis="measured", assumption=assumption)
 
 
 def _changes_to_expected(

@@ -64,5 +64,5 @@ def ranks_text(ranks: Iterable[int]) -> str:
             ranges[-1].append(rank)
         else:
             ranges.append([rank])
-    texts = [str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges]
+    texts = [str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}" for numbers in ranges]
     return names_text(texts, _MAX_RANGES)

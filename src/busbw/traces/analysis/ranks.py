@@ -18,21 +18,21 @@ def measure_ranks(
 
     `period_us`: mean duration of a step, None if unknown.
     """
-    measured = [_measure_depths(calls, one.span, groups) for one in calls.ranks]
+    measured = [_measure_depths(calls, rank.span, groups) for rank in calls.ranks]
     rows = []
-    for one, depth, waiting_ns, late_ns in zip(
+    for rank, depth, waiting_ns, late_ns in zip(
         calls.ranks, measured, arrivals.waiting_ns, arrivals.late_ns, strict=True
     ):
         # The arrays have the steps of the rank with the most steps.
-        waits = waiting_ns[: len(one.analyzed)][one.analyzed]
+        waits = waiting_ns[: len(rank.analyzed)][rank.analyzed]
         is_known = len(waits) > 0 and not np.isnan(waits).any()
-        late = late_ns[: len(one.analyzed)][one.analyzed]
+        late = late_ns[: len(rank.analyzed)][rank.analyzed]
         late = late[~np.isnan(late)]
-        communication_us = depth.busy / 1e3 / max(one.step_count, 1) if depth else None
+        communication_us = depth.busy / 1e3 / max(rank.step_count, 1) if depth else None
         rows.append(
             RankRow(
-                rank=one.trace.rank,
-                host=one.trace.host,
+                rank=rank.trace.rank,
+                host=rank.trace.host,
                 communication_us=communication_us,
                 overlap=depth.overlapped / depth.busy if depth and depth.busy else None,
                 idle_us=max(period_us - communication_us, 0) if period_us and communication_us is not None else None,
@@ -58,7 +58,7 @@ def _mean_alone_us(
     calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup], measured: Sequence[Depths | None]
 ) -> Values:
     """Returns, for each group, the time per step in which no other group communicates: mean over the group's ranks."""
-    known = [(one.step_count, depth) for one, depth in zip(calls, measured, strict=True) if depth]
+    known = [(rank.step_count, depth) for rank, depth in zip(calls, measured, strict=True) if depth]
     if not known:
         return np.full(len(groups), np.nan)
     alone_us = np.array([depth.alone / 1e3 / step_count for step_count, depth in known])

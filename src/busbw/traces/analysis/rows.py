@@ -20,8 +20,8 @@ from busbw.units import bandwidth_gbps
 Codes = NDArray[np.uint8]
 """Numbers of NCCL for types, algorithms or protocols."""
 
-_ALGORITHM_NAMES = {int(one): one.name.lower() for one in Algorithm if one != Algorithm.UNKNOWN}
-_PROTOCOL_NAMES = {int(one): one.name.lower() for one in Protocol if one != Protocol.UNKNOWN}
+_ALGORITHM_NAMES = {int(algorithm): algorithm.name.lower() for algorithm in Algorithm if algorithm != Algorithm.UNKNOWN}
+_PROTOCOL_NAMES = {int(protocol): protocol.name.lower() for protocol in Protocol if protocol != Protocol.UNKNOWN}
 _FIELDS = ("datatype", "algorithm", "protocol", "channels")
 """Fields of an operation that rows summarize."""
 

@@ -26,9 +26,9 @@ def fact_texts(analysis: TraceAnalysis) -> Iterator[tuple[str, str]]:
         yield "clocks", f"aligned within {number_text(analysis.clock_error_us, 3)} us: {analysis.clock_basis}"
     elif is_timed:
         yield "clocks", analysis.clock_basis
-    if overlaps := [one.overlap for one in analysis.ranks if one.overlap is not None]:
+    if overlaps := [rank.overlap for rank in analysis.ranks if rank.overlap is not None]:
         yield "overlap", f"{fmean(overlaps):.0%} of the communication time has operations of several groups at once"
-    if idle_us := [one.idle_us for one in analysis.ranks if one.idle_us is not None]:
+    if idle_us := [rank.idle_us for rank in analysis.ranks if rank.idle_us is not None]:
         yield (
             "idle",
             f"{milliseconds_text(fmean(idle_us))} per {analysis.period} without communication, mean over ranks",
@@ -80,20 +80,20 @@ def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[Column]:
 
 def rank_columns(analysis: TraceAnalysis, max_rows: int) -> list[Column]:
     """Returns the columns of the table of ranks. If there are too many ranks, those with the largest delay remain."""
-    largest_delay_first = sorted(analysis.ranks, key=lambda one: (-(one.late_us or 0), -(one.waiting_us or 0)))
-    rows = sorted(largest_delay_first[:max_rows], key=lambda one: one.rank)
+    largest_delay_first = sorted(analysis.ranks, key=lambda row: (-(row.late_us or 0), -(row.waiting_us or 0)))
+    rows = sorted(largest_delay_first[:max_rows], key=lambda row: row.rank)
 
     def column(name: str, text: Callable[[RankRow], str], weight: int = 0) -> Column:
         return Column(name, tuple(map(text, rows)), weight=weight)
 
     return [
-        column("rank", lambda one: str(one.rank)),
-        Column("host", tuple(one.host for one in rows), is_number=False, weight=1),
-        column("communicates ms", lambda one: value_text(one.communication_us, 1e3)),
-        column("waits ms", lambda one: value_text(one.waiting_us, 1e3)),
-        column("late ms", lambda one: value_text(one.late_us, 1e3)),
-        column("overlap", lambda one: "" if one.overlap is None else f"{one.overlap:.0%}", 2),
-        column("idle ms", lambda one: value_text(one.idle_us, 1e3), 3),
+        column("rank", lambda row: str(row.rank)),
+        Column("host", tuple(row.host for row in rows), is_number=False, weight=1),
+        column("communicates ms", lambda row: value_text(row.communication_us, 1e3)),
+        column("waits ms", lambda row: value_text(row.waiting_us, 1e3)),
+        column("late ms", lambda row: value_text(row.late_us, 1e3)),
+        column("overlap", lambda row: "" if row.overlap is None else f"{row.overlap:.0%}", 2),
+        column("idle ms", lambda row: value_text(row.idle_us, 1e3), 3),
     ]
 
 

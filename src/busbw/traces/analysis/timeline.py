@@ -45,7 +45,7 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
     Late ranks are chosen first, then the ranks with the lowest numbers. Without a common clock, only one rank is shown.
     """
     calls = prepared.calls
-    timed = [index for index, one in enumerate(calls.ranks) if not np.isnan(calls.start_ns[one.span]).all()]
+    timed = [index for index, rank in enumerate(calls.ranks) if not np.isnan(calls.start_ns[rank.span]).all()]
     with_job_steps = [index for index in timed if calls.ranks[index].has_job_steps]
     if not with_job_steps:
         return None
@@ -102,10 +102,10 @@ def _wait_ends(prepared: PreparedTrace) -> Values:
     """Returns the time at which the wait of each call for other ranks ends. If unknown: the start of the call."""
     calls = prepared.calls
     wait_ends_ns: Values = calls.start_ns.copy()
-    for one in prepared.matched:
-        if one.is_aligned and one.function in SYNCHRONIZING:
-            complete = one.calls[one.is_complete]
-            latest = one.start_ns[one.is_complete].max(axis=1)
+    for matched_calls in prepared.matched:
+        if matched_calls.is_aligned and matched_calls.function in SYNCHRONIZING:
+            complete = matched_calls.calls[matched_calls.is_complete]
+            latest = matched_calls.start_ns[matched_calls.is_complete].max(axis=1)
             # A clock error can place the last start after the end of the call of a rank.
             wait_ends_ns[complete] = np.minimum(latest[:, np.newaxis], calls.end_ns[complete])
     return wait_ends_ns

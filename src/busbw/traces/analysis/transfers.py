@@ -46,33 +46,33 @@ def match_calls(
 
     `rows`: row of each call in the table of operations; -1: in no analyzed step.
     """
-    for one in matched:
-        if one.function not in (*SYNCHRONIZING, *ROOTED):
+    for operations in matched:
+        if operations.function not in (*SYNCHRONIZING, *ROOTED):
             continue
         calls_by_rank = [
             _take(calls.ranks[rank].call_of, operations_of_rank, -1)
-            for rank, operations_of_rank in zip(one.ranks, one.indices.T, strict=True)
+            for rank, operations_of_rank in zip(operations.ranks, operations.indices.T, strict=True)
         ]
         call_matrix = np.stack(calls_by_rank, axis=1)
         if not (call_matrix >= 0).any():
             continue
-        is_aligned = all(calls.ranks[rank].is_aligned for rank in one.ranks)
+        is_aligned = all(calls.ranks[rank].is_aligned for rank in operations.ranks)
         row = _take(rows, call_matrix, -1).max(axis=1)
         start_ns, end_ns, duration_ns = (
             _take(column, call_matrix, np.nan) for column in (calls.start_ns, calls.end_ns, calls.duration_ns)
         )
-        are_all_recorded = len(one.ranks) == trace.communicators[one.communicator].size
+        are_all_recorded = len(operations.ranks) == trace.communicators[operations.communicator].size
         is_complete: Mask = ~np.isnan(duration_ns).any(axis=1) & are_all_recorded
-        if one.function in SYNCHRONIZING:
+        if operations.function in SYNCHRONIZING:
             transfer_ns = np.fmin.reduce(duration_ns, axis=1)  # the duration on the last rank
         else:
             # A rank may end before the others have started, so only all ranks together show the transfer.
             is_complete &= is_aligned
             transfer_ns = np.where(is_complete, end_ns.max(axis=1) - start_ns.max(axis=1), np.nan)
         yield MatchedCalls(
-            communicator=one.communicator,
-            function=int(one.function),
-            ranks=one.ranks,
+            communicator=operations.communicator,
+            function=int(operations.function),
+            ranks=operations.ranks,
             calls=call_matrix,
             row=row,
             start_ns=start_ns,
@@ -96,10 +96,10 @@ def transfers_by_row(matched: Sequence[MatchedCalls]) -> dict[int, tuple[float, 
     """
     if not matched:
         return {}
-    rows = np.concatenate([one.row for one in matched])
-    transfers_us = np.concatenate([one.transfer_ns for one in matched]) / 1e3
+    rows = np.concatenate([matched_calls.row for matched_calls in matched])
+    transfers_us = np.concatenate([matched_calls.transfer_ns for matched_calls in matched]) / 1e3
     is_known = (rows >= 0) & ~np.isnan(transfers_us)
-    is_exact = is_known & np.concatenate([one.is_complete for one in matched])
+    is_exact = is_known & np.concatenate([matched_calls.is_complete for matched_calls in matched])
     bounds = median_by_key(rows[is_known], transfers_us[is_known])
     exact = median_by_key(rows[is_exact], transfers_us[is_exact])
     return {row: (exact.get(row, bound), row not in exact) for row, bound in bounds.items()}
@@ -140,15 +140,20 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
     waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
     late: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
     gaps = np.concatenate([_gaps(calls.start_ns[rank.span], calls.end_ns[rank.span]) for rank in calls.ranks])
-    for one in matched:
-        chosen = one.is_complete & (one.row >= 0) & ~np.isnan(one.start_ns).any(axis=1)
-        if not one.is_aligned or one.function not in SYNCHRONIZING or len(one.ranks) < 2 or not chosen.any():
+    for matched_calls in matched:
+        chosen = matched_calls.is_complete & (matched_calls.row >= 0) & ~np.isnan(matched_calls.start_ns).any(axis=1)
+        if (
+            not matched_calls.is_aligned
+            or matched_calls.function not in SYNCHRONIZING
+            or len(matched_calls.ranks) < 2
+            or not chosen.any()
+        ):
             continue
-        start_ns, call_matrix = one.start_ns[chosen], one.calls[chosen]
+        start_ns, call_matrix = matched_calls.start_ns[chosen], matched_calls.calls[chosen]
         steps = calls.step[call_matrix]
         latest_ns, last = start_ns.max(axis=1), start_ns.argmax(axis=1)
         own_late_ns = _own_lateness(start_ns, gaps[call_matrix], clock_error_ns)
-        for column, rank in enumerate(one.ranks):
+        for column, rank in enumerate(matched_calls.ranks):
             waits[rank].append((start_ns[:, column], latest_ns, steps[:, column]))
             # An unknown lateness (NaN) counts as late: its interval makes the lateness in this step unknown.
             is_late = (last == column) & ((own_late_ns > 0) | np.isnan(own_late_ns))

@@ -58,8 +58,9 @@ def recognizes(beginning: bytes, path: Path) -> bool:
         length, start = _varint(beginning, 0)
     except ValueError:
         return False
-    begins_with_text = beginning[start : start + 1] in (b"\n", b"\x12", b"")  # key of field 1 or 2, or no content
-    return bool(_RANK.search(path.name)) and length < _MAX_MESSAGE_BYTES and begins_with_text
+    # The first message describes the trace. It is empty, or begins with a text: the key of field 1 or 2.
+    is_description = beginning[start : start + 1] in (b"", b"\n", b"\x12")
+    return bool(_RANK.search(path.name)) and length < _MAX_MESSAGE_BYTES and is_description
 
 
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
@@ -85,7 +86,7 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
             if node.kind in (_SEND, _RECV, _COLLECTIVE):
                 _add(builder, rank, number, node, groups[_group_name(node)])
     return [
-        "Chakra tells only bytes and durations of operations, and no times, operators, roots, groups and algorithms"
+        "Chakra states only bytes and durations of operations, and no times, operators, roots, groups and algorithms"
     ]
 
 
@@ -98,11 +99,12 @@ def _add(builder: TraceBuilder, rank: RankBuilder, number: int, node: _Node, mem
     size, count, peer = len(members), _number(node, "comm_size"), -1
     if node.kind == _COLLECTIVE:
         function = _FUNCTIONS.get(_number(node, "comm_type"), Function.OTHER)
-        has_count_of_part = function in (Function.REDUCE_SCATTER, Function.ALLTOALL)
-        if has_count_of_part and count % size == 0:
-            count //= size
-        elif has_count_of_part:
-            function = Function.OTHER
+        if function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
+            # Chakra has the bytes of the parts for all ranks, and NCCL counts those for one. NCCL's parts are equal.
+            if count % size == 0:
+                count //= size
+            else:
+                function = Function.OTHER
     else:
         is_send = node.kind == _SEND
         function = Function.SEND if is_send else Function.RECV
@@ -208,7 +210,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
 
 
 def _parse_node(message: bytes) -> _Node:
-    """Returns the node of a message. An attribute is a message with a name (1), a description (2) and a value."""
+    """Returns the node of a message.
+
+    An attribute is a message in the node. Its field 1 is the name, field 2 the description, and any other the value.
+    """
     name, kind, duration_us, inputs = b"", 0, 0, b""
     attributes: dict[str, _Value] = {}
     for number, value in _fields(message):

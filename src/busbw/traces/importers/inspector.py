@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from busbw.files import path_text
-from busbw.traces.building import Call, TraceBuilder
+from busbw.traces.building import Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Algorithm, Flag, Function, Protocol
 from busbw.traces.importers.recording import open_recording, read_lines
 
@@ -58,8 +58,11 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
                 except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
                     if line.strip():
                         builder.add_problem("{count} lines are damaged or have another form")
-    _order_by_time(builder)
-    return ["the Inspector tells bytes instead of element types, and no streams, roots and groups"]
+    for rank in builder.ranks:
+        rank.lost_count += _count_missing(rank)
+        _order_by_time(builder, rank)
+        builder.add_problem("{count} operations are missing: too small for the Inspector, or dropped", rank.lost_count)
+    return ["the Inspector states bytes instead of element types, and no streams, roots and groups"]
 
 
 def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
@@ -103,22 +106,27 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
     rank.add(call, values.get("coll_sn", -1))
 
 
-def _order_by_time(builder: TraceBuilder) -> None:
-    """Sorts the operations by the times of their calls, and counts the missing operations from their sequence numbers.
+def _count_missing(rank: RankBuilder) -> int:
+    """Returns the number of operations that are missing according to the sequence numbers.
 
     The Inspector numbers the operations of each function on each communicator consecutively.
     """
-    for rank in builder.ranks:
-        operations = rank.operations
-        for communicator, function in np.unique(operations[["communicator", "function"]]).tolist():
-            is_counted = (operations["communicator"] == communicator) & (operations["function"] == function)
-            numbers = np.unique(rank.sequences[is_counted & (rank.sequences >= 0)])
-            if len(numbers):
-                rank.lost_count += int(numbers[-1] - numbers[0]) + 1 - len(numbers)
-        if not operations["enqueue_ns"].any():
-            builder.add_problem(
-                "without NCCL_INSPECTOR_DUMP_VERBOSE the times and the order between communicators are unknown"
-            )
-        rank.select(np.argsort(operations["enqueue_ns"], kind="stable"))
-        rank.start_at_first_time()
-        builder.add_problem("{count} operations are missing: too small for the Inspector, or dropped", rank.lost_count)
+    operations = rank.operations
+    missing_count = 0
+    for communicator, function in np.unique(operations[["communicator", "function"]]).tolist():
+        is_counted = (operations["communicator"] == communicator) & (operations["function"] == function)
+        numbers = np.unique(rank.sequences[is_counted & (rank.sequences >= 0)])
+        if len(numbers):
+            missing_count += int(numbers[-1] - numbers[0]) + 1 - len(numbers)
+    return missing_count
+
+
+def _order_by_time(builder: TraceBuilder, rank: RankBuilder) -> None:
+    """Sorts the operations of a rank by the times of their calls."""
+    enqueue_ns = rank.operations["enqueue_ns"]
+    if not enqueue_ns.any():
+        builder.add_problem(
+            "without NCCL_INSPECTOR_DUMP_VERBOSE the times and the order between communicators are unknown"
+        )
+    rank.select(np.argsort(enqueue_ns, kind="stable"))
+    rank.start_at_first_time()

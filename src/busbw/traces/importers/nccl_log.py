@@ -148,8 +148,8 @@ class _Reader:
         process = header["host"] or b"", header["pid"] or b""
         if process not in self._processes:
             host, pid = process
-            same_pid = (each for each in self._processes.values() if each[1] == pid)
-            self._processes[process] = next((each for each in same_pid if host.endswith(each[0])), process)
+            same_pid = (known for known in self._processes.values() if known[1] == pid)
+            self._processes[process] = next((known for known in same_pid if host.endswith(known[0])), process)
         return self._processes[process]
 
     def _thread(self, process: Process, header: re.Match[bytes]) -> _Thread:

@@ -8,7 +8,7 @@ from busbw.traces import format as layout
 from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import ROOTED, TRANSFERS, Flag, Function
 
-_FUNCTIONS = {one.name.lower().replace("_", ""): one for one in Function if one <= Function.RECV}
+_FUNCTIONS = {function.name.lower().replace("_", ""): function for function in Function if function <= Function.RECV}
 """Functions by their name without underscores. PyTorch's names of collectives begin with it: "all_reduce_coalesced".
 
 The first name that fits is used, so "reducescatter" comes before "reduce"."""
@@ -104,7 +104,7 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
         return [base._replace(function=Function.ALL_REDUCE, elements=1)]
     if "coalesced" in name:
         builder.add_problem("{count} coalesced operations on several tensors count as one each")
-    function = next((one for beginning, one in _FUNCTIONS.items() if name.startswith(beginning)), Function.OTHER)
+    function = next((known for beginning, known in _FUNCTIONS.items() if name.startswith(beginning)), Function.OTHER)
     count = max(inputs, outputs)
     if function in (Function.ALL_GATHER, Function.GATHER):
         count = inputs

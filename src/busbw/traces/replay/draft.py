@@ -53,7 +53,7 @@ class Draft:
 
 def draft_step(trace: Trace, step: SelectedStep) -> Draft:
     """Returns the operations of the step that can be replayed, with unknown values assumed."""
-    draft = Draft(communicators=[one.members for one in trace.communicators])
+    draft = Draft(communicators=[communicator.members for communicator in trace.communicators])
     bounds_of_ranks = list(zip(trace.ranks, step.bounds, strict=True))
     is_replayable = [_find_replayable(draft, rank, bounds) for rank, bounds in bounds_of_ranks]
     is_matched = _find_matched(step, is_replayable)

@@ -69,7 +69,9 @@ class ReplayProgram:
     def argument_bytes(self) -> int:
         """Returns the bytes of all counts of a rank, maximum over ranks. The operations move at least these bytes."""
         sizes: dict[str, int] = dict(zip(DATATYPE_NAMES, DATATYPE_BYTES.tolist(), strict=True))
-        return max(sum(one.element_count * sizes[one.datatype] for one in rank) for rank in self.operations)
+        return max(
+            sum(operation.element_count * sizes[operation.datatype] for operation in rank) for rank in self.operations
+        )
 
     def document(self) -> bytes:
         """Returns the JSON document for the engine."""
@@ -117,7 +119,9 @@ def make_program(
         step=selected.title,
         recorded_ns=slowest_ns if is_complete and slowest_ns > 0 else None,
         estimated_ns=max(slowest_ns, 0) // divisor,
-        communicators=tuple(tuple(one for one in members if one is not None) for members in draft.communicators),
+        communicators=tuple(
+            tuple(member for member in members if member is not None) for members in draft.communicators
+        ),
         operations=operations,
         notes=tuple(_notes(trace, draft, divisor)),
     )

@@ -56,7 +56,7 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
         problem = f"--step {number}: {trace.name} has {count_text(count, 'repeated step')}"
         raise UsageError(problem, remedy="remove --step, or replace it by --all")
     if not steps:
-        rows = tuple((one, slice(0, len(one.indices))) for one in matched)
+        rows = tuple((operations, slice(0, len(operations.indices))) for operations in matched)
         bounds = tuple((0, len(rank.operations)) for rank in trace.ranks)
         title = "all operations" if whole else "all operations, because no step repeats"
         return SelectedStep(title=title, rows=rows, bounds=bounds)
@@ -65,7 +65,10 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
     bounds_by_rank = _carry_bounds(trace, matched, number, reference, reference_bounds)
     return SelectedStep(
         title=f"step {number} of {count}",
-        rows=tuple((one, _rows_between(one.indices[:, 0], bounds_by_rank[one.ranks[0]])) for one in matched),
+        rows=tuple(
+            (operations, _rows_between(operations.indices[:, 0], bounds_by_rank[operations.ranks[0]]))
+            for operations in matched
+        ),
         bounds=tuple(bounds_by_rank[rank] for rank in range(len(trace.ranks))),
     )
 
@@ -107,9 +110,9 @@ def _carry_bounds(
     """
     bounds = {reference: reference_bounds}
     matched_by_rank: dict[int, list[tuple[MatchedOperations, int]]] = {rank: [] for rank in range(len(trace.ranks))}
-    for one in matched:
-        for column, rank in enumerate(one.ranks):
-            matched_by_rank[rank].append((one, column))
+    for operations in matched:
+        for column, rank in enumerate(operations.ranks):
+            matched_by_rank[rank].append((operations, column))
     pending = list(range(len(trace.ranks)))
     while pending:
         # A rank with carried bounds comes first. If no such rank is left, no chain joins the others to the reference.
@@ -117,14 +120,14 @@ def _carry_bounds(
         pending.remove(rank)
         bounds[rank] = _bounds_on_rank(trace.ranks[rank], number, bounds.get(rank))
         carried: dict[int, Bounds] = {}
-        for one, own_column in matched_by_rank[rank]:
-            step_rows = _rows_between(one.indices[:, own_column], bounds[rank])
-            for column, other in enumerate(one.ranks):
+        for operations, own_column in matched_by_rank[rank]:
+            step_rows = _rows_between(operations.indices[:, own_column], bounds[rank])
+            for column, other in enumerate(operations.ranks):
                 if other not in bounds:
                     length = len(trace.ranks[other].operations)
                     # The other rank may lack some rows of the step, so both searches go on to the last row.
-                    first = _first_index(one.indices[step_rows.start :, column], length)
-                    end = _first_index(one.indices[step_rows.stop :, column], length)
+                    first = _first_index(operations.indices[step_rows.start :, column], length)
+                    end = _first_index(operations.indices[step_rows.stop :, column], length)
                     earlier_first, earlier_end = carried.get(other, (length, length))
                     carried[other] = (min(first, earlier_first), min(end, earlier_end))
         bounds |= carried

@@ -41,7 +41,7 @@ def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     require(len(gpus) != 1, "one GPU, which may be that of a virtual machine without NVLinks")
     for gpu in gpus:
         active = _links(gpu).active
-        max_active = max(_links(each).active for each in gpus if each.name == gpu.name)
+        max_active = max(_links(peer).active for peer in gpus if peer.name == gpu.name)
         usual = max_active or _links(gpu).count  # if no GPU of the model has active links, all links count
         if active < usual and not gpu.mig and _registration_state(gpu) not in _UNREGISTERED:
             damage = Damage(fabric_share=active / usual) if active else None
@@ -62,7 +62,7 @@ def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     require(any(_links(gpu).active for gpu in gpus), "no active NVLink")
     for gpu in gpus:
         speed = min(_links(gpu).speeds_mbps, default=0)
-        usual = max(max(_links(each).speeds_mbps, default=0) for each in gpus if each.name == gpu.name)
+        usual = max(max(_links(peer).speeds_mbps, default=0) for peer in gpus if peer.name == gpu.name)
         if 0 < speed < usual:
             problem = f"has NVLinks at {speed / 1000:g} GB/s; the usual speed is {usual / 1000:g} GB/s"
             yield gpu_finding(gpu, "slow", problem, "nvlinks", damage=Damage(fabric_share=speed / usual))

@@ -28,8 +28,8 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
     used_models = {gpu.model for gpu in on_bus if gpu.bus_id in listed}
     for device in on_bus:
         driver = f"{DEVICES}/{device.bus_id}/driver"
-        # No finding for a GPU with a driver: it is outside this container, or left to another driver on purpose. No
-        # finding for a model of which the driver uses no GPU: the driver may not support this model.
+        # A GPU with a driver gives no finding: it is outside this container, or left to another driver on purpose. A
+        # model without a used GPU gives no finding: the driver may not support it.
         has_no_driver = device.bus_id not in listed and not machine.has(driver)
         if has_no_driver and device.model in used_models:
             evidence = Evidence(absolute_path(driver), "does not exist")

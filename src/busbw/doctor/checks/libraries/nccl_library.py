@@ -62,9 +62,11 @@ def _evidence(library: Library) -> Evidence:
 )
 def nccl_which(machine: Machine) -> Iterator[Finding]:
     first, *others = installed_nccl(machine)
-    different = [each for each in others if each.version and first.version and each.version != first.version]
+    different = [
+        library for library in others if library.version and first.version and library.version != first.version
+    ]
     if different and first.origin.startswith("LD_"):
-        texts = [f"{each.version} by {each.origin}" for each in (first, *different)]
+        texts = [f"{library.version} by {library.origin}" for library in (first, *different)]
         problem = f"programs load different versions of NCCL: {', '.join(texts)}"
         yield Finding("risk", problem, tuple(map(_evidence, (first, *different))))
 

@@ -25,7 +25,7 @@ def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
     exact_mark = "=" if setting.value.startswith("=") else ""
     words = [word for word in setting.value.removeprefix("=").split(",") if word]
     names = {word.partition(":")[0] for word in words}
-    selected = {word: [each for each in devices if is_permitted(f"{exact_mark}{word}", each)] for word in words}
+    selected = {word: [device for device in devices if is_permitted(f"{exact_mark}{word}", device)] for word in words}
     for word, found in selected.items():
         unnamed = sorted({*found} - names)
         # A word that is no device, such as mlx5, is meant as a prefix.

@@ -33,7 +33,7 @@ def driver_cuda_compat(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     # The first line is such as "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5".
     module = re.search(r"Module.*?\s(\d{3,}\.[\d.]+)\s", machine.text(_DRIVER) + "\n")
-    cuda = next((each for each in machine.fact(Libraries).find(CUDA) if each.version), None)
+    cuda = next((library for library in machine.fact(Libraries).find(CUDA) if library.version), None)
     # Jetson and WSL name the library after CUDA's interface, libcuda.so.1.1, which is no version of the driver.
     if not module or not cuda or not cuda.version or not re.match(r"\d{3,}\.", cuda.version):
         raise Unreadable("the versions of the driver's kernel module and of libcuda.so.1")

@@ -33,7 +33,7 @@ def topo_file(machine: Machine) -> Iterator[Finding]:
         yield Finding("risk", problem, (setting.evidence,), fix=setting.fix)
         return
     listed = {bus_id.lower() for bus_id in _GPU.findall(text)}
-    missing = [each for each in machine.names(DRIVER_GPUS) if each.lower() not in listed]
+    missing = [bus_id for bus_id in machine.names(DRIVER_GPUS) if bus_id.lower() not in listed]
     if listed and missing:
         problem = f"{path} describes another machine: it lacks the GPUs {', '.join(missing)[:120]}"
         evidence = (Evidence(path, f"GPUs {', '.join(sorted(listed))[:120]}"),)

@@ -1,4 +1,4 @@
-"""Settings that do not do what their user wants: unknown, without effect, contradictory, or in a wrong form."""
+"""Checks for variables that NCCL does not use as intended: unknown, obsolete, contradictory, or not a number."""
 
 import re
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def _finding(setting: Setting, problem: str, *related: Setting, fix: str | None 
     return Finding(
         "risk",
         problem,
-        (setting.evidence, *(each.evidence for each in related)),
+        (setting.evidence, *(other.evidence for other in related)),
         subject=setting.name,
         fix=fix or setting.fix,
     )
@@ -80,9 +80,10 @@ def env_unknown(machine: Machine) -> Iterator[Finding]:
     for name, setting in read_settings(machine).items():
         is_checked = name.startswith(("NCCL_", "OFI_NCCL_")) and not _OTHER_PROGRAMS.fullmatch(name)
         if is_checked and name not in known and name not in _TABLE.obsolete:
-            # Names with OFI_ are compared only with each other. None is known if only jobs search the plugin's folder.
+            # Variables of the OFI plugin are unknown if only jobs load the plugin. A similar name of NCCL would then be
+            # a wrong suggestion.
             is_ofi = name.startswith("OFI_")
-            names = [each for each in known if each.startswith("OFI_") is is_ofi]
+            names = [known_name for known_name in known if known_name.startswith("OFI_") is is_ofi]
             for near in near_misses(name, names, min_similarity=_MIN_SIMILARITY)[:1]:
                 problem = f"no library knows the variable {name}; the nearest name is {near}"
                 yield _finding(setting, problem, fix=f"rename {name} to {near}, or {setting.fix}")
@@ -126,10 +127,10 @@ def env_obsolete(machine: Machine) -> Iterator[Finding]:
 )
 def env_contradictory(machine: Machine) -> Iterator[Finding]:
     settings = read_settings(machine)
-    for each in _TABLE.contradictory:
-        first, second = settings.get(each.first), settings.get(each.second)
-        if first and second and matches(first.value, each.first_values) and matches(second.value, each.second_values):
-            yield _finding(first, f"{first.text} contradicts {second.text}: {each.effect}", second)
+    for row in _TABLE.contradictory:
+        first, second = settings.get(row.first), settings.get(row.second)
+        if first and second and matches(first.value, row.first_values) and matches(second.value, row.second_values):
+            yield _finding(first, f"{first.text} contradicts {second.text}: {row.effect}", second)
 
 
 @check(

@@ -18,8 +18,8 @@ _DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+)
 
 def _group_by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
     found: dict[str, list[Connection]] = {}
-    for each in connections:
-        found.setdefault(each.host, []).append(each)
+    for connection in connections:
+        found.setdefault(connection.host, []).append(connection)
     return found
 
 
@@ -32,11 +32,13 @@ def _group_by_host(connections: Iterable[Connection]) -> dict[str, list[Connecti
 )
 def log_peers(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    within_node = _group_by_host(each for each in log.connections if each.host == each.peer_host)
+    within_node = _group_by_host(
+        connection for connection in log.connections if connection.host == connection.peer_host
+    )
     require(within_node, "the log has no connection within a node")
     setting = log.setting(_PEERS_OFF)
     for host, on_host in within_node.items():
-        slow = [each for each in on_host if each.via.startswith(("SHM", "direct", "NET/"))]
+        slow = [connection for connection in on_host if connection.via.startswith(("SHM", "direct", "NET/"))]
         if not slow or log.has_nvlink is False:
             continue  # without NVLink, such connections are usual between the sockets of a machine
         if log.has_nvlink is None and setting is None:
@@ -54,7 +56,7 @@ def _disabled_adapters(
     """Returns the messages that GPUDirect RDMA is off for an adapter that may carry data, by host and adapter name."""
     disabled: dict[str, dict[str, Message]] = {}
     for message, match in log.find(_DISABLED):
-        used_adapters = {each.adapter for each in rdma_connections.get(message.host, ())}
+        used_adapters = {connection.adapter for connection in rdma_connections.get(message.host, ())}
         # Without connections of the host, the log does not show the used adapters. Then any adapter may carry data.
         may_carry_data = not used_adapters or match["index"] in used_adapters
         if message.host and may_carry_data:
@@ -73,7 +75,7 @@ def _disabled_adapters(
 )
 def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
-    connections = _group_by_host(each for each in log.connections if each.adapter)
+    connections = _group_by_host(connection for connection in log.connections if connection.adapter)
     disabled = _disabled_adapters(log, connections)
     require(connections or disabled, "the log has no InfiniBand or RoCE connection of known hosts")
     for host, adapters in disabled.items():
@@ -81,8 +83,8 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
         yield Finding("slow", problem, (next(iter(adapters.values())).evidence,), subject=host)
     setting = log.setting(_GPUDIRECT_OFF)
     for host, on_host in connections.items():
-        received = [each for each in on_host if each.is_receive]
-        staged = [each for each in received if "/GDRDMA" not in each.via]
+        received = [connection for connection in on_host if connection.is_receive]
+        staged = [connection for connection in received if "/GDRDMA" not in connection.via]
         if staged and host not in disabled:
             # Other connections with GPUDirect RDMA show that the host supports it, and a setting that it is turned off.
             # Without both, the host may not support it.

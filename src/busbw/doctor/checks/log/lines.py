@@ -38,12 +38,12 @@ def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
         return
     message, match = found[0]
     first_by_host: dict[str, Message] = {}
-    for each, _ in found:
-        first_by_host.setdefault(each.host, each)
+    for found_message, _ in found:
+        first_by_host.setdefault(found_message.host, found_message)
     groups = {name: text or "" for name, text in match.groupdict().items()}
     others = f" (and {count_text(len(first_by_host) - 1, 'other host')})" if len(first_by_host) > 1 else ""
     problem = line.problem.format_map({**groups, "host": message.host or "a host"}) + others
-    evidence = tuple(each.evidence for each in first_by_host.values())[:_MAX_EVIDENCE]
+    evidence = tuple(first.evidence for first in first_by_host.values())[:_MAX_EVIDENCE]
     yield Finding(line.severity, problem, evidence, subject=groups.get("part") or message.host or None)
 
 

@@ -44,7 +44,7 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     if not on_sockets:
         return
     host, message = next(iter(on_sockets.items()))
-    reason = next((each for pattern in _REASONS for each, _ in log.find(pattern)), None)
+    reason = next((found for pattern in _REASONS for found, _ in log.find(pattern)), None)
     other_networks = {name for name, _ in log.networks.values()} - {"Socket"}
     hosts_text = host
     if len(log.networks) > 1:
@@ -55,7 +55,7 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     if other_networks:
         problem += f"; others use {', '.join(sorted(other_networks))}"
         severity = "broken"
-    evidence = tuple(each.evidence for each in (reason, message) if each is not None)
+    evidence = tuple(shown.evidence for shown in (reason, message) if shown is not None)
     yield Finding(severity, problem, evidence, subject=host if len(on_sockets) == 1 else None)
 
 

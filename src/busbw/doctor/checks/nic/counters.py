@@ -38,7 +38,7 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine, *entry.kinds)
-    # All first readings precede the second ones, each of which waits for one second since its first reading.
+    # All counters are read once before any is read again. A second reading waits until one second after the first.
     for port in ports:
         for key in (*_files(entry, port), *_commands(entry, port)):
             with suppress(Unreadable):
@@ -55,7 +55,7 @@ def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
         except Unreadable as error:
             failure = error
         if evidence:
-            problem = f"{port.label}: {', '.join(each.value for each in evidence)}"
+            problem = f"{port.label}: {', '.join(item.value for item in evidence)}"
             yield Finding("slow", problem, tuple(evidence), subject=port.label)
     if failure is not None:
         raise failure
@@ -92,7 +92,7 @@ def _commands(entry: _Entry, port: Port) -> list[str]:
 
 
 def _check(name: str, entry: _Entry) -> Check[Machine]:
-    reads = [*(Path(each).name for each in entry.files), *(f"ethtool -S ({each})" for each in entry.ethtool)]
+    reads = [*(Path(file).name for file in entry.files), *(f"ethtool -S ({file})" for file in entry.ethtool)]
     return make_check(entry, name, "nic", ", ".join(reads), partial(_examine, entry))
 
 

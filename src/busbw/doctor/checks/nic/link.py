@@ -77,17 +77,17 @@ def nic_bond(machine: Machine) -> Iterator[Finding]:
         members = (machine.text_or_none(f"{NETWORK}/{bond}/bonding/slaves") or "").split()
         if own.isdisjoint(members):
             continue
-        paths = {each: f"{NETWORK}/{each}/bonding_slave/mii_status" for each in members}
-        down = [each for each, path in paths.items() if machine.word(path) == "down"]
+        paths = {member: f"{NETWORK}/{member}/bonding_slave/mii_status" for member in members}
+        down = [member for member, path in paths.items() if machine.word(path) == "down"]
         if len(down) == len(members):
             continue  # nic-state reports a NIC without any link
-        for each in down:
+        for member in down:
             is_spare = (machine.text_or_none(f"{NETWORK}/{bond}/bonding/mode") or "").startswith("active-backup")
             yield Finding(
                 "risk" if is_spare else "slow",
-                f"{each} has no link; {bond} has {len(members) - len(down)} of {len(members)} links",
-                (machine.evidence(paths[each]),),
-                subject=each,
-                fix=f"ip -details link show {each}; check its cable and switch port",
+                f"{member} has no link; {bond} has {len(members) - len(down)} of {len(members)} links",
+                (machine.evidence(paths[member]),),
+                subject=member,
+                fix=f"ip -details link show {member}; check its cable and switch port",
                 damage=None if is_spare else Damage(nic_share=1 - len(down) / len(members)),
             )

@@ -140,7 +140,7 @@ def roce_ecn(machine: Machine, port: Port) -> tuple[str, str]:
     # A reaction point (rp) slows down its sending. A notification point (np) reports marked packets that it received.
     for name, side in (("sent", "rp"), ("received", "np")):
         path = f"{folder}/roce_{side}/enable"
-        priorities = [each for each in machine.names(path) if machine.number(f"{path}/{each}")]
+        priorities = [name for name in machine.names(path) if machine.number(f"{path}/{name}")]
         texts.append(f"{name}: {' '.join(priorities) or 'none'}")
     return f"/{folder}", f"ECN for priorities {', '.join(texts)}"
 

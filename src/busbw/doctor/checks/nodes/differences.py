@@ -79,7 +79,7 @@ GROUPS = tuple(
 def read_values(machine: Machine, node: NodeValues) -> None:
     """Adds the values of a machine to `node`. Reads files first, because commands and facts may take long."""
     values = [value for group in GROUPS for value in group.values]
-    for value in sorted(values, key=lambda each: each.path.startswith((COMMANDS, FACTS))):
+    for value in sorted(values, key=lambda value: value.path.startswith((COMMANDS, FACTS))):
         try:
             node.values[value.check] = _select_texts(machine, value)
         except Unreadable as error:
@@ -145,8 +145,8 @@ def _texts(machine: Machine, path: str) -> list[str]:
 def _fields(content: Any, names: list[str]) -> Iterator[str]:
     """Yields the texts of a field. A missing value yields an empty text, so that fields of one list stay parallel."""
     if names and names[0] == "*":
-        for each in content if isinstance(content, list) else ():
-            yield from _fields(each, names[1:])
+        for item in content if isinstance(content, list) else ():
+            yield from _fields(item, names[1:])
     elif names:
         yield from _fields(content.get(names[0]) if isinstance(content, dict) else None, names[1:])
     elif isinstance(content, dict):
