@@ -37,8 +37,9 @@ def test_the_objects_are_valid(command: str, tmp_path: Path) -> None:
 
 
 def test_the_dry_run_shows_what_is_measured(tmp_path: Path) -> None:
-    dry_run, measured, *_ = LAUNCHES
+    dry_run, on_cpus, measured, *_ = LAUNCHES
     assert "--dry-run" in dry_run
+    assert "--backend host" in on_cpus
     shown, created = (JOB_NAME.sub("JOB", render(command, tmp_path)) for command in (dry_run, measured))
     assert shown == created
 
@@ -49,4 +50,4 @@ def test_a_launch_requests_the_gpus_of_its_nodes(tmp_path: Path) -> None:
         *_, job = yaml.safe_load_all(render(command, tmp_path))
         (container,) = job["spec"]["template"]["spec"]["containers"]
         requested.append(container["resources"].get("limits", {}).get("nvidia.com/gpu"))
-    assert requested == ["8", "8", "8", None]
+    assert requested == ["8", None, "8", "8"]
