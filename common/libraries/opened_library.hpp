@@ -16,9 +16,9 @@ struct OpenedLibrary {
   int version = 0;         // from its ncclGetVersion
   std::string path;        // of the file
 
-  /// Returns the address of a function, or null if the library has none. `since` is the first NCCL version with the
-  /// function. Older versions also return null, because a library that is loaded in front of them may export the name
-  /// nevertheless.
+  /// Returns the address of a function, or null if the library has none. `since`: the first NCCL version with the
+  /// function. With an older version the result is null even if dlsym finds the name: the address could be that of a
+  /// preloaded library.
   void* find(const char* function, int since = 0) const noexcept;
   /// Sets `version`. The library must have ncclGetVersion. Throws EnvironmentError if this function fails. `setting`:
   /// name of the option or variable that selects the library, for the message.

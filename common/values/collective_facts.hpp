@@ -6,7 +6,8 @@
 
 namespace busbw {
 
-/// Facts of one collective, as texts of collectives.toml. `fast_methods` has no `nccl`; unused entries are empty.
+/// Facts of one collective, as texts of collectives.toml. `fast_methods`: methods of the fast path besides `nccl`,
+/// which delegates. The unused entries after them are empty.
 struct CollectiveFacts {
   std::string_view name;
   std::string_view bus_factor;

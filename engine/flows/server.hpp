@@ -21,8 +21,8 @@ struct FlowService {
 /// ends only its flows: the other ranks connect again, and repeat the round. Otherwise such a failure ends the job.
 ///
 /// `communicator`: covers all ranks of the job, also the ranks that could not start. `max_bytes`: length of each buffer
-/// without its guards. `location`: that of this rank. `failure_message` reports the current exception and returns the
-/// message of the job's failure, which is the answer to the request.
+/// without its guards. `location`: that of this rank. Rank 0 calls `failure_message` in a catch block: it
+/// reports the current exception to the job and returns the message of the failure, which becomes the answer.
 void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowService& service, std::uint64_t max_bytes,
                  const RankLocation& location, const std::function<std::string()>& failure_message);
 

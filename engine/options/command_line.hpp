@@ -15,8 +15,8 @@ struct CommandLine {
   std::string operand;  // the word that is no flag: file of a replay, or tests of comm_ops; empty: none
 };
 
-/// Splits the arguments of a program. `program_kind`: as in `applies_to`. Throws UsageError for unknown flags, missing
-/// values and unexpected words.
+/// Splits the arguments of a program. `program_kind` decides the allowed flags: see `applies_to` in flag_table.hpp.
+/// Throws UsageError for unknown flags, missing values and unexpected words.
 CommandLine read_command_line(const std::string& program, const std::string& program_kind,
                               const std::vector<std::string>& arguments);
 

@@ -101,7 +101,8 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
     measurement.algbw_bytes_per_s = achieved.algbw_bytes_per_s;
     measurement.busbw_bytes_per_s = achieved.busbw_bytes_per_s;
   }
-  // With graphs (-G), the first iteration has no sample. It counts as one of the iterations that -K skips.
+  // With graphs (-G), the first iteration of each launch has no sample. That of the first launch is one of the
+  // iterations that -K skips.
   const int missing_samples = report.ranks.front().samples.skipped_iterations > 0 ? 1 : 0;
   const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - missing_samples));
   measurement.statistics = summarize(std::span(measurement.operation_s).subspan(skipped_samples));
@@ -174,6 +175,8 @@ void add_together(const RunPlan& plan, const PlacementReport& report, Measuremen
   measurement.together = std::move(together);
 }
 
+/// Adds the late ranks of each placement. A rank is late only if it is late in the other placement too, if there is
+/// one.
 void add_late_ranks(const RunPlan& plan, const std::map<Placement, PlacementReport>& placements,
                     const std::vector<RankInfo>& ranks, Row& row) {
   const auto with_operations = [&](Placement placement,

@@ -56,6 +56,7 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
   std::uint64_t fitting_bytes = 0;
   if (bytes_per_buffer > 0)
     fitting_bytes = static_cast<std::uint64_t>(bytes_per_buffer) / kReducedMultipleBytes * kReducedMultipleBytes;
+  // Only a range of sizes is reduced. A list of sizes (--sizes) is measured completely or refused.
   if (fitting_bytes < settings.min_bytes || !settings.sizes_bytes.empty())
     throw EnvironmentError(
         fmt::format("{}: use sizes up to {} (-e, --sizes) or fewer ranks", situation, size_text(fitting_bytes)));

@@ -1,4 +1,5 @@
-// Makes the tiles of a reduction's inputs and results, and the streams over them.
+// Makes the tiles of a reduction's inputs and results, and the streams over them. A tile is a table of element values.
+// A stream is a sequence of blocks of a tile; its seed selects the place in the tile where each block begins.
 #include "verify/reduction_values.hpp"
 
 #include <cstring>

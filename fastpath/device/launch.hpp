@@ -34,8 +34,8 @@ constexpr std::size_t lane_bytes(int ranks, int cells) {
 }
 
 /// Loads the kernels for this number of ranks onto the current device. Otherwise CUDA loads a kernel at its first
-/// launch, and this launch can wait until the GPU is idle. The GPU may be busy with a kernel that waits for a peer's
-/// kernel. If this thread launches the peer's kernel next, it never gets to this launch: a deadlock.
+/// launch, which can block until the GPU is idle. The GPU may run a kernel that waits for a peer's kernel. If the
+/// blocked thread is the one that launches the peer's kernel afterwards, neither ever ends.
 void preload_kernels(int ranks);
 
 /// Queues an operation on a stream of the current device.

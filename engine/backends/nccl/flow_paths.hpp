@@ -13,8 +13,8 @@ namespace busbw {
 void set_flow_environment();
 
 /// Sets NCCL_COMM_BLOCKING=0, even if the user set another value. The variable overrides the configuration of a
-/// communicator, and a blocking communicator would wait forever for a lost rank. Only for a library that reads this
-/// configuration.
+/// communicator, and a blocking communicator would wait forever for a lost rank. Call it only if the library reads
+/// configurations of communicators.
 void forbid_blocking_communicators();
 
 /// Returns the variables that the two functions above set, with their current values. Leaves out variables without a

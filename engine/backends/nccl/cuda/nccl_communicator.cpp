@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::size_t kMaxTiles = 256;  // cached tiles (docs/explanation/correctness.md), of up to 128 KiB each
 constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
-// Time limit of `reconnect`: a number of limits of give_up_peers_after, and a time for each rank, because NCCL needs
-// longer to join many ranks. The maximum is shorter than -T, so that a rank that waits for it does not count as
-// hanging.
-constexpr double kJoinLimits = 2;
+// `reconnect` may take kJoinLimitFactor times the limit of give_up_peers_after, plus kJoinSPerRank for each rank,
+// because NCCL needs longer to join many ranks. It may take at most kMaxJoinLimitFactor times that limit. This is
+// shorter than -T, so that a rank that waits for it does not count as hanging.
+constexpr double kJoinLimitFactor = 2;
 constexpr double kJoinSPerRank = 0.05;
-constexpr double kMaxJoinLimits = 3;
+constexpr double kMaxJoinLimitFactor = 3;
 
 // Operations that a rank may issue behind a closed gate without blocking. Two queues limit this number:
 // - A stream accepts about 1,024 launches before the next one blocks. An operation of NCCL needs a few launches: the
@@ -153,7 +153,7 @@ bool NcclCommunicator::give_up_peers_after(double limit_s) {
 ConnectionProblem NcclCommunicator::reconnect(Team& living) {
   const std::vector<int> ranks = all_gather_values(living, rank());
   const double limit_s =
-      std::min(kJoinLimits * peer_limit_s_ + kJoinSPerRank * living.size(), kMaxJoinLimits * peer_limit_s_);
+      std::min(kJoinLimitFactor * peer_limit_s_ + kJoinSPerRank * living.size(), kMaxJoinLimitFactor * peer_limit_s_);
   ConnectionProblem problem = comm_.rejoin(flags_, living, limit_s);
   issuer_.continue_with(ranks);
   return problem;

@@ -22,7 +22,7 @@ def read_group_runs(names: Sequence[str], notes: list[str]) -> Iterator[tuple[st
         notes: Receives one sentence for each log or run that is not used.
 
     Raises:
-        UsageError: A named log cannot be read.
+        UsageError: A log that is named itself cannot be read. Unreadable files of a folder are only noted.
     """
     known: dict[Hashable, list[GroupRun]] = {}  # runs by ranks, group and sizes
     unread: list[str] = []
@@ -43,7 +43,8 @@ def read_group_runs(names: Sequence[str], notes: list[str]) -> Iterator[tuple[st
                 similar_runs.append(run)
                 yield log.source, run
     except NoReadableLogError:
-        # The caller shows the reason for each file in `unread`, and raises an error because there are no runs.
+        # If files of a folder are unread, their reasons in `notes` say more. The caller then raises an error, because
+        # there are no runs.
         if not unread:
             raise
     notes += unread

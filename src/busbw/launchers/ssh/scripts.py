@@ -35,7 +35,7 @@ def is_mark(line: str) -> bool:
 
 
 def preflight(programs: Sequence[str]) -> str:
-    """Returns a script that prints the program's path and versions on stderr, which login shells do not use."""
+    """Returns a script that prints the program's path and versions on stderr. Start files mostly print on stdout."""
     lines = [
         "exec 1>&2",
         _PRINT_MARK,
@@ -67,7 +67,8 @@ def start(
         remove: Folder to remove after the processes, also if the connection was lost. Empty: none.
     """
     program_command = " ".join(['"$program"', *map(shlex.quote, arguments)])
-    # The watcher, a subshell in the background, reads stdin (as descriptor 3) and interrupts or kills the processes.
+    # The watcher, a subshell in the background, interrupts or kills the processes. It reads stdin as descriptor
+    # 3, because a shell gives background commands /dev/null as stdin.
     lines = [
         "IFS= read -r BUSBW_TOKEN || exit 1",
         _PRINT_MARK,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model import Evidence, Finding, Machine, check, require
+from busbw.doctor.model import Evidence, Finding, Machine, Severity, check, require
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import is_permitted
 
@@ -26,6 +26,8 @@ def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
     words = [word for word in setting.value.removeprefix("=").split(",") if word]
     names = {word.partition(":")[0] for word in words}
     selected = {word: [device for device in devices if is_permitted(f"{exact_mark}{word}", device)] for word in words}
+    # Without any selected device, NCCL uses sockets. Otherwise it uses the selected NICs.
+    severity: Severity = "risk" if any(selected.values()) else "slow"
     for word, found in selected.items():
         unnamed = sorted({*found} - names)
         # A word that is no device, such as mlx5, is meant as a prefix.
@@ -38,4 +40,4 @@ def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
             continue
         problem = f"{word} in NCCL_IB_HCA selects {effect}"
         evidence = (setting.evidence, Evidence(f"/{_RDMA}", ", ".join(devices)))
-        yield Finding("risk" if any(selected.values()) else "slow", problem, evidence, subject=setting.name)
+        yield Finding(severity, problem, evidence, subject=setting.name)

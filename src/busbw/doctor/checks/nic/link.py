@@ -72,10 +72,10 @@ def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
     fix="ip -details link show INTERFACE; check its cable and switch port",
 )
 def nic_bond(machine: Machine) -> Iterator[Finding]:
-    own = {name for port in compute_ports(machine, "RoCE") for name in port.interfaces}
+    roce_interfaces = {name for port in compute_ports(machine, "RoCE") for name in port.interfaces}
     for bond in machine.names(NETWORK):
         members = (machine.text_or_none(f"{NETWORK}/{bond}/bonding/slaves") or "").split()
-        if own.isdisjoint(members):
+        if roce_interfaces.isdisjoint(members):
             continue
         paths = {member: f"{NETWORK}/{member}/bonding_slave/mii_status" for member in members}
         down = [member for member, path in paths.items() if machine.word(path) == "down"]
