@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from busbw.expect import hosts_of
 from busbw.logs import COMPARISON_HEADINGS, Figure, Log, Row, Table, comparison_values
+from busbw.plain_rows import PlainRows, row_chunks
 from busbw.records import LateRankRecord, StatsRecord
 
 
@@ -135,10 +136,16 @@ def column_blocks(logs: Sequence[Log]) -> Iterator[dict[str, list[Any]]]:
     """
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
-            rows_of_table = iter(table.rows)
             groups = _GroupCache(table)
-            while rows := list(islice(rows_of_table, _BLOCK_ROWS)):
-                yield _columns(log, table_number, table, rows, groups)
+            table_values = _values_of_table(log, table_number, table)
+            for chunk in row_chunks(table.rows):
+                if isinstance(chunk, PlainRows):
+                    for plain_rows in chunk.parts(_BLOCK_ROWS):
+                        yield _columns_of_plain_rows(table_values, table, plain_rows, groups)
+                    continue
+                remaining = iter(chunk)
+                while rows := list(islice(remaining, _BLOCK_ROWS)):
+                    yield _columns(table_values, table, rows, groups)
 
 
 class _GroupCache:
@@ -163,15 +170,50 @@ class _GroupCache:
         return self._ranks[key]
 
 
+def _columns_of_plain_rows(
+    table_values: dict[str, Any], table: Table, rows: PlainRows, groups: _GroupCache
+) -> dict[str, list[Any]]:
+    """Returns what `_columns` returns, without making the rows, of which a long log has millions."""
+    first_row, columns, figure_count = rows.first_row, rows.columns, 2 * len(rows)
+    shared_values = {
+        **dict.fromkeys(COLUMNS),
+        **table_values,
+        "hosts": groups.hosts(first_row),
+        "collective": table.collective_of(first_row),
+        "ranks": groups.ranks(first_row),
+        "group": first_row.group,
+        "check": "checked",
+        "wrong_elements": 0,
+    }
+    out_of_place, in_place = columns.out_of_place, columns.in_place
+    varying_values = {
+        "line": (columns.lines, columns.lines),
+        "size_bytes": (columns.sizes_bytes, columns.sizes_bytes),
+        "count": (columns.counts, columns.counts),
+        "dtype": (columns.dtypes, columns.dtypes),
+        "redop": (columns.redops, columns.redops),
+        "root": (columns.roots, columns.roots),
+        "cycle": (columns.cycles, columns.cycles),
+        "placement": (["out_of_place"] * len(rows), ["in_place"] * len(rows)),
+        "time_us": (out_of_place.times_us, in_place.times_us),
+        "algbw_gbps": (out_of_place.algbws_gbps, in_place.algbws_gbps),
+        "busbw_gbps": (out_of_place.busbws_gbps, in_place.busbws_gbps),
+    }
+    flat = {name: [value] * figure_count for name, value in shared_values.items()}
+    for name, values_by_placement in varying_values.items():
+        flat[name][::2], flat[name][1::2] = values_by_placement
+    return flat
+
+
 def _columns(
-    log: Log, table_number: int, table: Table, rows: Sequence[Row], groups: _GroupCache
+    table_values: dict[str, Any], table: Table, rows: Sequence[Row], groups: _GroupCache
 ) -> dict[str, list[Any]]:
     """Returns the columns for some rows of a table."""
     figures = [figure for row in rows for figure in row.figures.values()]
     row_of_each_figure = [row for row in rows for _ in row.figures]
     all_stats = [figure.stats for figure in figures]
     intervals_us = list(map(_median_interval_us, all_stats))
-    columns = {name: [value] * len(figures) for name, value in _values_of_table(log, table_number, table).items()}
+    columns = {name: [value] * len(figures) for name, value in table_values.items()}
     columns |= {name: list(map(attrgetter(name), row_of_each_figure)) for name in _fields_with_column(Row)}
     columns |= {name: list(map(attrgetter(name), figures)) for name in _fields_with_column(Figure)}
     # Half of the columns are statistics and comparisons, which most logs lack. Filling them at once saves time.

@@ -17,7 +17,7 @@ from busbw.expect import NetworkNics, hosts_of
 from busbw.judge.rate_factors import RateFactors
 from busbw.late_ranks import LateRank, late_ranks
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
-from busbw.readers.tables.plain_rows import PlainRows
+from busbw.plain_rows import PlainRows
 from busbw.units import count_text, names_text
 
 _MAX_NAMED_HOSTS = 4

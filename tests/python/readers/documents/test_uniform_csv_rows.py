@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.logs import Log
+from busbw.plain_rows import PlainRows
 from busbw.readers.documents import csv_tables, row_blocks, table_builder, uniform_csv_rows
 from busbw.readers.documents.uniform_csv_rows import CsvLine, UniformCsvParser
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import UserClaims
-from busbw.readers.tables.plain_rows import PlainRows
 
 RCCL_HEADER = "numCycle,name,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inPlace,time,algBw,busBw,#wrong"
 COUNT_HEADER = "name,gpus,size,count,type,redop,root,placement,time(us),algbw(GB/s),busbw(GB/s),errors"

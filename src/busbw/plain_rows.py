@@ -6,11 +6,12 @@ To make a `Row` with its figures for each takes longer than to read it, and to s
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 
 from msgspec import Struct
 
 from busbw.logs import Figure, Row
-from busbw.sequences import SequenceOnDemand
+from busbw.sequences import LazySequence, SequenceOnDemand
 
 
 class FigureColumns(Struct, array_like=True, frozen=True, gc=False):
@@ -26,6 +27,10 @@ class FigureColumns(Struct, array_like=True, frozen=True, gc=False):
             yield Figure(
                 time_us=time_us, algbw_gbps=algbw_gbps, busbw_gbps=busbw_gbps, check="checked", wrong_elements=0
             )
+
+    def part(self, selected: slice) -> "FigureColumns":
+        """Returns the figures of some rows."""
+        return FigureColumns(*(getattr(self, name)[selected] for name in self.__struct_fields__))
 
 
 class PlainColumns(Struct, array_like=True, frozen=True, gc=False):
@@ -43,6 +48,13 @@ class PlainColumns(Struct, array_like=True, frozen=True, gc=False):
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    def part(self, selected: slice) -> "PlainColumns":
+        """Returns some of the rows."""
+        columns = [getattr(self, name) for name in self.__struct_fields__]
+        return PlainColumns(
+            *(column.part(selected) if isinstance(column, FigureColumns) else column[selected] for column in columns)
+        )
 
     def rows(self, collective: str | None, ranks: int | None) -> Iterator[Row]:
         """Yields the rows of a table with this collective and number of ranks."""
@@ -89,6 +101,51 @@ class PlainRows(SequenceOnDemand[Row]):
         """The columns of the rows."""
         return self._load_columns()
 
+    @property
+    def first_row(self) -> Row:
+        """The first row. Unlike an item of this sequence, it is made without the others."""
+        return next(self.columns.rows(self.collective, self.ranks))
+
+    def parts(self, max_count: int) -> "Iterator[PlainRows]":
+        """Yields consecutive rows together, up to a number of them."""
+        for start in range(0, len(self), max_count):
+            yield _make_plain_rows(self.collective, self.ranks, self.columns.part(slice(start, start + max_count)))
+
+
+def _make_plain_rows(collective: str | None, ranks: int | None, columns: PlainColumns) -> PlainRows:
+    return PlainRows(collective, ranks, len(columns), lambda: columns)
+
+
+class RowChunks(LazySequence[Row]):
+    """Rows of a long table in chunks. A chunk is loaded whenever one of its rows is used."""
+
+    def __init__(self, counts: Sequence[int], load_chunk: Callable[[int], Sequence[Row]]) -> None:
+        """Stores the number of rows of each chunk, and the function that returns the chunk with a number from 0."""
+        self._counts, self._load_chunk = counts, load_chunk
+
+    @property
+    def chunks(self) -> Iterator[Sequence[Row]]:
+        """All chunks in order."""
+        return map(self._load_chunk, range(len(self._counts)))
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    def __iter__(self) -> Iterator[Row]:
+        return chain.from_iterable(self.chunks)
+
+    def _item(self, position: int) -> Row:
+        for number, count in enumerate(self._counts):
+            if position < count:
+                return self._load_chunk(number)[position]
+            position -= count
+        raise IndexError(position)
+
+
+def row_chunks(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Yields the rows of a table in parts, each of which may be `PlainRows`."""
+    return rows.chunks if isinstance(rows, RowChunks) else iter((rows,))
+
 
 def join_rows(
     parts: Sequence[Row | PlainColumns], collective: str | None, ranks: int | None
@@ -98,11 +155,19 @@ def join_rows(
         plain_parts = [part if isinstance(part, PlainColumns) else _to_columns(part) for part in parts]
         known_parts = [part for part in plain_parts if part is not None]
         if len(known_parts) == len(parts):
-            columns = _join_columns(known_parts)
-            return PlainRows(collective, ranks, len(columns), lambda: columns)
+            return _make_plain_rows(collective, ranks, _join_columns(known_parts))
     return tuple(
         row for part in parts for row in (part.rows(collective, ranks) if isinstance(part, PlainColumns) else (part,))
     )
+
+
+def join_chunks(chunks: Sequence[Sequence[Row]]) -> PlainRows | tuple[Row, ...]:
+    """Returns the rows of all chunks of a table: as `PlainRows` if those of each chunk are plain."""
+    plain_chunks = [chunk for chunk in chunks if isinstance(chunk, PlainRows)]
+    identities = {(chunk.collective, chunk.ranks) for chunk in plain_chunks}
+    if len(plain_chunks) == len(chunks) and len(identities) == 1:
+        return join_rows([chunk.columns for chunk in plain_chunks], *identities.pop())
+    return tuple(chain.from_iterable(chunks))
 
 
 def _join_columns(parts: Sequence[PlainColumns]) -> PlainColumns:
