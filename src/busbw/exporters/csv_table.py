@@ -2,12 +2,11 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import Any, BinaryIO
 
-from busbw.exporters.flat import COLUMNS, column_blocks, column_types
+from busbw.exporters.flat import COLUMNS, column_blocks, column_types, joined_texts
 from busbw.judge import JudgedConfiguration
 from busbw.logs import Log
 
@@ -25,34 +24,16 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
     """Writes CSV by RFC 4180 in UTF-8, with a header. `verdicts` are ignored, as `HAS_VERDICTS` says."""
     text = io.TextIOWrapper(out, encoding="utf-8", errors="replace", newline="")
     text.write(",".join(COLUMNS) + _LINE_END)
-    kinds = column_types()
     for columns in column_blocks(logs):
-        text.write(_lines(columns, kinds))
+        text.writelines(line + _LINE_END for line in joined_texts(columns, COLUMNS, _cells, ","))
     text.flush()
     text.detach()
 
 
-def _lines(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, type]) -> str:
-    """Returns the lines of a block of measurements.
-
-    Most columns have the same value in all lines of a block, so their cells are made once and joined.
-    """
-    line_count = len(columns["line"])
-    cells: list[Iterable[str]] = []
-    for is_shared, group in groupby(columns, lambda name: _is_shared(columns[name], kinds[name])):
-        if is_shared:
-            cells.append([",".join(_cell(columns[name][0]) for name in group)] * line_count)
-        else:
-            cells += [
-                map(_cell if None in columns[name] or kinds[name] is str else repr, columns[name]) for name in group
-            ]
-    return "".join([f"{line}{_LINE_END}" for line in map(",".join, zip(*cells, strict=True))])
-
-
-def _is_shared(values: Sequence[Any], kind: type) -> bool:
-    """True if all values have the same text. A float may equal an integer or a zero with another text."""
-    first = values[0]
-    return (kind is not float or first is None) and values.count(first) == len(values)
+def _cells(name: str, values: Sequence[Any]) -> Iterable[str]:
+    """Returns the cells of a column."""
+    has_only_numbers = column_types()[name] is not str and None not in values
+    return map(repr if has_only_numbers else _cell, values)
 
 
 def _cell(value: str | float | None) -> str:

@@ -4,8 +4,9 @@ The CSV, Parquet and Prometheus exporters write it, and the Python API makes dat
 placement of one row.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, get_args, get_type_hints
 
@@ -104,6 +105,7 @@ def _fields_with_column(source: type[Struct]) -> tuple[str, ...]:
     return tuple(name for name in source.__struct_fields__ if name in COLUMNS)
 
 
+@cache
 def column_types() -> dict[str, type]:
     """Returns the type of each column's known values: str, int or float."""
     return {name: _type_without_none(hint) for name, hint in get_type_hints(FlatRow).items()}
@@ -146,6 +148,39 @@ def column_blocks(logs: Sequence[Log]) -> Iterator[dict[str, list[Any]]]:
                 remaining = iter(chunk)
                 while rows := list(islice(remaining, _BLOCK_ROWS)):
                     yield _columns(table_values, table, rows, groups)
+
+
+def joined_texts(
+    columns: Mapping[str, Sequence[Any]],
+    names: Sequence[str],
+    make_texts: Callable[[str, Sequence[Any]], Iterable[str]],
+    separator: str,
+) -> Iterator[str]:
+    """Yields the joined texts of some columns for each measurement of a block.
+
+    Most columns have the same value in a whole block, so their texts are made and joined once.
+
+    Args:
+        columns: The block.
+        names: Columns to join.
+        make_texts: Returns the texts of the values of a column, which has this name.
+        separator: Text between two columns.
+    """
+    count = len(columns["line"])
+    texts: list[Iterable[str]] = []
+    for is_shared, group in groupby(names, lambda name: _is_shared(name, columns[name])):
+        if is_shared:
+            shared_texts = [text for name in group for text in make_texts(name, columns[name][:1])]
+            texts.append([separator.join(shared_texts)] * count)
+        else:
+            texts += [make_texts(name, columns[name]) for name in group]
+    return map(separator.join, zip(*texts, strict=True))
+
+
+def _is_shared(name: str, values: Sequence[Any]) -> bool:
+    """True if all values of a column have the same text. Equal floats may have different ones: 0.0 and -0.0."""
+    first = values[0]
+    return (first is None or column_types()[name] is not float) and values.count(first) == len(values)
 
 
 class _GroupCache:
