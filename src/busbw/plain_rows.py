@@ -106,6 +106,12 @@ class PlainRows(SequenceOnDemand[Row]):
         """The first row. Unlike an item of this sequence, it is made without the others."""
         return next(self.columns.rows(self.collective, self.ranks))
 
+    @property
+    def have_one_configuration(self) -> bool:
+        """True if the rows differ only in size and pass."""
+        columns = self.columns
+        return all(column.count(column[0]) == len(column) for column in (columns.dtypes, columns.redops, columns.roots))
+
     def parts(self, max_count: int) -> "Iterator[PlainRows]":
         """Yields consecutive rows together, up to a number of them."""
         for start in range(0, len(self), max_count):
