@@ -105,8 +105,8 @@ def _adjacent_elements(elements: Iterable[ElementTree.Element]) -> bytes:
         ElementTree.indent(element)
         element.tail = "\n"
         parent.append(element)
-    text: bytes = ElementTree.tostring(parent, encoding="utf-8")
-    return text.removeprefix(b"<parent>").removesuffix(b"</parent>")
+    text: str = ElementTree.tostring(parent, encoding="unicode")  # faster than bytes
+    return text.removeprefix("<parent>").removesuffix("</parent>").encode()
 
 
 def _cases(table: Table) -> Iterator[ElementTree.Element]:
