@@ -10,7 +10,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from busbw.logs import Figure, Row
+from busbw.logs import Figure, Log, Row
 from busbw.sequences import LazySequence, SequenceOnDemand
 
 
@@ -151,6 +151,30 @@ class RowChunks(LazySequence[Row]):
 def row_chunks(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """Yields the rows of a table in parts, each of which may be `PlainRows`."""
     return rows.chunks if isinstance(rows, RowChunks) else iter((rows,))
+
+
+def first_rows(rows: Sequence[Row], count: int) -> Sequence[Row]:
+    """Returns the first rows of a table, up to a number: as `PlainRows` if they are a part of its first chunk."""
+    first_chunk = next(row_chunks(rows))
+    if isinstance(first_chunk, PlainRows) and len(first_chunk) >= min(count, len(rows)):
+        return next(first_chunk.parts(count))
+    return rows[:count]
+
+
+def have_wrong_data(rows: Sequence[Row]) -> bool:
+    """True if a row of a table has wrong data. Plain rows have none."""
+    return any(
+        figure.wrong_elements
+        for chunk in row_chunks(rows)
+        if not isinstance(chunk, PlainRows)
+        for row in chunk
+        for figure in row.figures.values()
+    )
+
+
+def has_wrong_data(log: Log) -> bool:
+    """True if a row of a log has wrong data."""
+    return any(have_wrong_data(table.rows) for table in log.tables)
 
 
 def join_rows(

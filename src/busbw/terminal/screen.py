@@ -12,6 +12,7 @@ from rich.text import Text
 from busbw.collectives import COMM_OPS
 from busbw.late_ranks import late_ranks, other_warnings
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
+from busbw.plain_rows import have_wrong_data
 from busbw.sequences import map_sequence
 from busbw.terminal.comm_ops_view import CommOpsView
 from busbw.terminal.sizes_view import ExpectationColumns, SizesView, shared_value
@@ -56,9 +57,7 @@ def log_lines(
         if number not in shown_numbers:
             if not numbers:  # otherwise no line is about hidden tables, so their rows are not read
                 hidden_count += 1
-                hidden_wrong_count += any(
-                    figure.wrong_elements for row in table.rows for figure in row.figures.values()
-                )
+                hidden_wrong_count += have_wrong_data(table.rows)
             continue
         if has_output:
             yield Text()
