@@ -7,6 +7,7 @@ To make a `Row` with its figures for each takes longer than to read it, and to s
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain
+from typing import Any
 
 from msgspec import Struct
 
@@ -82,6 +83,18 @@ class PlainColumns(Struct, array_like=True, frozen=True, gc=False):
                 cycle=cycle,
                 figures={"out_of_place": out_of_place, "in_place": in_place},
             )
+
+
+_COLUMN_BY_FIELD = {
+    "line": "lines",
+    "size_bytes": "sizes_bytes",
+    "count": "counts",
+    "dtype": "dtypes",
+    "redop": "redops",
+    "root": "roots",
+    "cycle": "cycles",
+}
+"""Columns by the fields of `Row`. Plain rows of a table share the values of all other fields except the figures."""
 
 
 class PlainRows(SequenceOnDemand[Row]):
@@ -161,15 +174,36 @@ def first_rows(rows: Sequence[Row], count: int) -> Sequence[Row]:
     return rows[:count]
 
 
+def rows_with_details(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yields the rows of a table that may have wrong data, warnings or late ranks: all but the plain ones."""
+    return chain.from_iterable(chunk for chunk in row_chunks(rows) if not isinstance(chunk, PlainRows))
+
+
+def last_rows_of_points(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yields the last row of each configuration and size of a table. Other rows are omitted if that saves time."""
+    for chunk in row_chunks(rows):
+        if isinstance(chunk, PlainRows) and chunk.have_one_configuration:
+            last_indices = {size_bytes: index for index, size_bytes in enumerate(chunk.columns.sizes_bytes)}
+            for index in sorted(last_indices.values()):
+                yield from chunk.columns.part(slice(index, index + 1)).rows(chunk.collective, chunk.ranks)
+        else:
+            yield from chunk
+
+
+def field_values(rows: Sequence[Row], field: str) -> Iterator[Any]:
+    """Yields the values of a field of `Row`. A value that a chunk of plain rows shares may be yielded once."""
+    for chunk in row_chunks(rows):
+        if not isinstance(chunk, PlainRows):
+            yield from (getattr(row, field) for row in chunk)
+        elif column := _COLUMN_BY_FIELD.get(field):
+            yield from getattr(chunk.columns, column)
+        else:
+            yield getattr(chunk.first_row, field)
+
+
 def have_wrong_data(rows: Sequence[Row]) -> bool:
-    """True if a row of a table has wrong data. Plain rows have none."""
-    return any(
-        figure.wrong_elements
-        for chunk in row_chunks(rows)
-        if not isinstance(chunk, PlainRows)
-        for row in chunk
-        for figure in row.figures.values()
-    )
+    """True if a row of a table has wrong data."""
+    return any(figure.wrong_elements for row in rows_with_details(rows) for figure in row.figures.values())
 
 
 def has_wrong_data(log: Log) -> bool:

@@ -221,7 +221,7 @@ class _SeriesBuilder:
             self._late_rows.append(replace(row, figures=figures))
 
     def add_plain_rows(self, rows: PlainRows) -> bool:
-        """Adds rows whose data are checked and right, and that state only figures. This is faster than `add`.
+        """Adds rows with one configuration. This is faster than `add`.
 
         Returns false, and adds nothing, if a row has a size of 0, no time, or perhaps a contradiction.
         """

@@ -1,4 +1,4 @@
-"""Rows in columns are exported as single rows are, and the cells of CSV are those of Python's `csv`."""
+"""Columns of rows give the same results as single rows, and the cells of CSV are those of Python's `csv`."""
 
 import csv
 import io
@@ -11,8 +11,19 @@ from hypothesis import strategies as st
 from sample_logs import table
 
 from busbw.exporters import csv_table, flat
-from busbw.logs import Log, Rank, Row
-from busbw.plain_rows import FigureColumns, PlainColumns, PlainRows, RowChunks, join_rows
+from busbw.logs import Figure, Log, Rank, Row
+from busbw.plain_rows import (
+    FigureColumns,
+    PlainColumns,
+    PlainRows,
+    RowChunks,
+    field_values,
+    first_rows,
+    have_wrong_data,
+    join_rows,
+    last_rows_of_points,
+    rows_with_details,
+)
 
 NUMBERS = st.floats(0, 1e9) | st.sampled_from([0.0, -0.0, 1.0, 12.5])
 TEXTS = st.none() | st.text() | st.sampled_from(["", " ", '"', ",", "a\nb", "\r", "=1", "sum", "-"])
@@ -79,3 +90,19 @@ def test_parts_have_all_rows_in_order(rows: PlainRows, size: int) -> None:
     assert list(chain.from_iterable(parts)) == list(rows)
     assert [len(part) for part in parts[:-1]] == [size] * (len(parts) - 1)
     assert rows.first_row == rows[0]
+
+
+@given(chunks=st.lists(plain_rows(), min_size=1, max_size=3))
+def test_questions_to_columns_have_the_answers_of_rows(chunks: list[PlainRows]) -> None:
+    rows = tuple(chain.from_iterable(chunks))
+    chunked = RowChunks(list(map(len, chunks)), chunks.__getitem__)
+    for field in Row.__struct_fields__:
+        if field != "figures":
+            assert set(field_values(chunked, field)) == {getattr(row, field) for row in rows}
+    last_rows = {(row.configuration, row.size_bytes): row for row in last_rows_of_points(chunked)}
+    assert last_rows == {(row.configuration, row.size_bytes): row for row in rows}
+    assert not list(rows_with_details(chunked))
+    other = Row(line=1, size_bytes=8, figures={"in_place": Figure(wrong_elements=1)})
+    assert list(rows_with_details((other,))) == [other]
+    assert (have_wrong_data(chunked), have_wrong_data((other,))) == (False, True)
+    assert tuple(first_rows(chunked, 5)) == rows[:5]
