@@ -52,10 +52,11 @@ class PlainColumns(Struct, array_like=True, frozen=True, gc=False):
 
     def part(self, selected: slice) -> "PlainColumns":
         """Returns some of the rows."""
-        columns = [getattr(self, name) for name in self.__struct_fields__]
-        return PlainColumns(
-            *(column.part(selected) if isinstance(column, FigureColumns) else column[selected] for column in columns)
-        )
+        columns: list[Any] = [getattr(self, name) for name in self.__struct_fields__]
+        parts: list[Any] = [
+            column.part(selected) if isinstance(column, FigureColumns) else column[selected] for column in columns
+        ]
+        return PlainColumns(*parts)
 
     def rows(self, collective: str | None, ranks: int | None) -> Iterator[Row]:
         """Yields the rows of a table with this collective and number of ranks."""
@@ -122,8 +123,8 @@ class PlainRows(SequenceOnDemand[Row]):
     @property
     def have_one_configuration(self) -> bool:
         """True if the rows differ only in size and pass."""
-        columns = self.columns
-        return all(column.count(column[0]) == len(column) for column in (columns.dtypes, columns.redops, columns.roots))
+        columns: tuple[list[Any], ...] = (self.columns.dtypes, self.columns.redops, self.columns.roots)
+        return all(column.count(column[0]) == len(column) for column in columns)
 
     def parts(self, max_count: int) -> "Iterator[PlainRows]":
         """Yields consecutive rows together, up to a number of them."""

@@ -3,6 +3,7 @@
 import csv
 import io
 from itertools import chain
+from typing import Any
 
 import msgspec
 import pytest
@@ -35,7 +36,7 @@ RANKS = tuple(Rank(rank=rank, host=f"node,{rank}") for rank in range(4))
 def plain_rows(draw: st.DrawFn) -> PlainRows:
     count = draw(st.integers(1, 12))
 
-    def column(values: st.SearchStrategy[object]) -> list[object]:
+    def column(values: st.SearchStrategy[Any]) -> list[Any]:
         shared = st.builds(lambda value: [value] * count, values)
         return draw(shared | st.lists(values, min_size=count, max_size=count))
 

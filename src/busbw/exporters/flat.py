@@ -221,7 +221,7 @@ def _columns_of_plain_rows(
         "wrong_elements": 0,
     }
     out_of_place, in_place = columns.out_of_place, columns.in_place
-    varying_values = {
+    varying_values: dict[str, tuple[list[Any], list[Any]]] = {
         "line": (columns.lines, columns.lines),
         "size_bytes": (columns.sizes_bytes, columns.sizes_bytes),
         "count": (columns.counts, columns.counts),
@@ -234,7 +234,7 @@ def _columns_of_plain_rows(
         "algbw_gbps": (out_of_place.algbws_gbps, in_place.algbws_gbps),
         "busbw_gbps": (out_of_place.busbws_gbps, in_place.busbws_gbps),
     }
-    flat = {name: [value] * figure_count for name, value in shared_values.items()}
+    flat: dict[str, list[Any]] = {name: [value] * figure_count for name, value in shared_values.items()}
     for name, values_by_placement in varying_values.items():
         flat[name][::2], flat[name][1::2] = values_by_placement
     return flat
