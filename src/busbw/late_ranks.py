@@ -1,6 +1,6 @@
 """Late ranks of several measurements: the rank that others waited for, its host, its delay and the number of sizes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from statistics import median
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ class _Delay(NamedTuple):
     late_us: float
 
 
-def late_ranks(rows: Sequence[Row], measured_sizes: int | None = None) -> tuple[LateRank, ...]:
+def late_ranks(rows: Iterable[Row], measured_sizes: int | None = None) -> tuple[LateRank, ...]:
     """Returns the late ranks of the rows of one or more configurations, the latest first.
 
     Args:
@@ -59,13 +59,15 @@ def late_ranks(rows: Sequence[Row], measured_sizes: int | None = None) -> tuple[
         measured_sizes: Number of sizes of all rows. None: the sizes of `rows` are counted.
     """
     delays_by_rank: dict[tuple[LateRankKind, int, str], list[_Delay]] = {}
+    sizes_bytes: set[int] = set()
     for row in rows:
+        sizes_bytes.add(row.size_bytes)
         for figure in row.figures.values():
             for late in figure.late_ranks:
                 delays = delays_by_rank.setdefault((late.kind, late.rank, late.host), [])
                 delays.append(_Delay(row.size_bytes, late.late_us))
     if measured_sizes is None:
-        measured_sizes = len({row.size_bytes for row in rows})
+        measured_sizes = len(sizes_bytes)
     candidates = [
         LateRank(
             kind=kind,

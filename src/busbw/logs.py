@@ -369,8 +369,3 @@ class Log(Struct, kw_only=True, frozen=True):
     def has_rows(self) -> bool:
         """True if any row was read."""
         return next(self.iterate_rows(), None) is not None
-
-    @property
-    def has_wrong_data(self) -> bool:
-        """True if a row contains wrong data."""
-        return any(figure.wrong_elements for row in self.iterate_rows() for figure in row.figures.values())

@@ -16,8 +16,9 @@ from busbw.cli.options.reference_option import reference_option, select_referenc
 from busbw.cli.options.system_option import find_system, nics_option, sharp_option, system_option
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
+from busbw.exporters.junit import FAILED_GRADES
 from busbw.exporters.redact import redact_all, with_expectation_fields
-from busbw.judge import JudgedConfiguration, judge_configurations
+from busbw.judge import JudgedConfiguration, Verdict, judge_configurations
 from busbw.logs import Log
 from busbw.sequences import StoredSequence, temporary_file, temporary_file_errors
 from busbw.store import read_named_logs
@@ -87,6 +88,7 @@ def export(
             nics=nics,
             sharp=sharp,
             selection=select_reference(reference_name),
+            needs_curve=_needs_curve,
         )
         # Redaction removes fields that a verdict needs.
         judged_logs = map(with_expectation_fields, exported_logs, logs) if is_redacted else logs
@@ -98,6 +100,11 @@ def export(
             exporter.write(exported_logs, file, verdicts)
             file.flush()
         write_whole(output, file)
+
+
+def _needs_curve(verdict: Verdict) -> bool:
+    """True if an exporter writes the findings on the curve of this verdict: junit explains failures."""
+    return verdict.grade in FAILED_GRADES
 
 
 def _without_unexported_parts(configuration: JudgedConfiguration) -> JudgedConfiguration:

@@ -27,6 +27,7 @@ from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.files import path_text
 from busbw.judge import ReferenceSelection
 from busbw.logs import Log
+from busbw.plain_rows import first_rows, has_wrong_data
 from busbw.readers.documents.busbw_records import SearchRecordError
 from busbw.recorded_search import read_search, redact_search
 from busbw.report import Page, ReportInput, build, build_trace, render
@@ -93,7 +94,7 @@ def report(
             if len(names) > 1:
                 raise UsageError("a search has a page of its own", remedy="report it alone") from None
             return _write_search_page(find(names[0]), title, is_redacted=is_redacted, output=output)
-        have_wrong_data = [log.has_wrong_data for log in whole_logs]
+        have_wrong_data = list(map(has_wrong_data, whole_logs))
         logs = list(map(_first_tables, whole_logs, have_wrong_data))
     if not any(log.has_rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
@@ -149,12 +150,12 @@ def _write_page(page: Page, output: Path) -> int:
     return ExitCode.GOOD
 
 
-def _first_tables(log: Log, has_wrong_data: bool) -> Log:
+def _first_tables(log: Log, log_has_wrong_data: bool) -> Log:
     """Returns the part of a long log that a page can show, with a warning if it is not the whole log.
 
-    `has_wrong_data` is true if the whole log has wrong data.
+    `log_has_wrong_data` is true if the whole log has wrong data.
     """
-    tables = tuple(replace(table, rows=table.rows[:_MAX_ROWS]) for table in log.tables[:_MAX_TABLES])
+    tables = tuple(replace(table, rows=first_rows(table.rows, _MAX_ROWS)) for table in log.tables[:_MAX_TABLES])
     row_count, shown_count = log.row_count, sum(len(table.rows) for table in tables)
     if shown_count == row_count and len(tables) == len(log.tables):
         return log
@@ -164,7 +165,7 @@ def _first_tables(log: Log, has_wrong_data: bool) -> Log:
         "`busbw check` judges all"
     )
     first = replace(log, tables=tables, candidate_rows=shown_count + len(log.refused))
-    if has_wrong_data and not first.has_wrong_data:
+    if log_has_wrong_data and not has_wrong_data(first):
         warning += "; the rest has WRONG data"
     return replace(first, warnings=(*log.warnings, warning))
 

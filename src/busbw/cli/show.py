@@ -18,6 +18,7 @@ from busbw.expect import ExpectedRange, estimator, network_nics_finder
 from busbw.exporters.redact import redact
 from busbw.json_output import encode_item, object_with_lists, print_object
 from busbw.logs import Log, Row, Table
+from busbw.plain_rows import has_wrong_data
 from busbw.store import find
 from busbw.system import System
 from busbw.terminal import ExpectationColumns, activity, console, log_lines, terminal_width
@@ -59,7 +60,7 @@ def show(
         log = readers.read(find(run))
     _require_tables(log, numbers)
     shown_log = redact(log) if is_redacted else log
-    exit_code = ExitCode.WRONG_DATA if log.has_wrong_data else ExitCode.GOOD
+    exit_code = ExitCode.WRONG_DATA if has_wrong_data(log) else ExitCode.GOOD
     if as_json:
         lists = {"tables": _encode_tables(shown_log, numbers, system), "refused": map(encode_item, shown_log.refused)}
         print_object(replace(shown_log, tables=(), refused=()), lists)

@@ -4,8 +4,9 @@ The CSV, Parquet and Prometheus exporters write it, and the Python API makes dat
 placement of one row.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, get_args, get_type_hints
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from busbw.expect import hosts_of
 from busbw.logs import COMPARISON_HEADINGS, Figure, Log, Row, Table, comparison_values
+from busbw.plain_rows import PlainRows, row_chunks
 from busbw.records import LateRankRecord, StatsRecord
 
 
@@ -103,6 +105,7 @@ def _fields_with_column(source: type[Struct]) -> tuple[str, ...]:
     return tuple(name for name in source.__struct_fields__ if name in COLUMNS)
 
 
+@cache
 def column_types() -> dict[str, type]:
     """Returns the type of each column's known values: str, int or float."""
     return {name: _type_without_none(hint) for name, hint in get_type_hints(FlatRow).items()}
@@ -135,10 +138,49 @@ def column_blocks(logs: Sequence[Log]) -> Iterator[dict[str, list[Any]]]:
     """
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
-            rows_of_table = iter(table.rows)
             groups = _GroupCache(table)
-            while rows := list(islice(rows_of_table, _BLOCK_ROWS)):
-                yield _columns(log, table_number, table, rows, groups)
+            table_values = _values_of_table(log, table_number, table)
+            for chunk in row_chunks(table.rows):
+                if isinstance(chunk, PlainRows):
+                    for plain_rows in chunk.parts(_BLOCK_ROWS):
+                        yield _columns_of_plain_rows(table_values, table, plain_rows, groups)
+                    continue
+                remaining = iter(chunk)
+                while rows := list(islice(remaining, _BLOCK_ROWS)):
+                    yield _columns(table_values, table, rows, groups)
+
+
+def joined_texts(
+    columns: Mapping[str, Sequence[Any]],
+    names: Sequence[str],
+    make_texts: Callable[[str, Sequence[Any]], Iterable[str]],
+    separator: str,
+) -> Iterator[str]:
+    """Yields the joined texts of some columns for each measurement of a block.
+
+    Most columns have the same value in a whole block, so their texts are made and joined once.
+
+    Args:
+        columns: The block.
+        names: Columns to join.
+        make_texts: Returns the texts of the values of a column, which has this name.
+        separator: Text between two columns.
+    """
+    count = len(columns["line"])
+    texts: list[Iterable[str]] = []
+    for is_shared, group in groupby(names, lambda name: _is_shared(name, columns[name])):
+        if is_shared:
+            shared_texts = [text for name in group for text in make_texts(name, columns[name][:1])]
+            texts.append([separator.join(shared_texts)] * count)
+        else:
+            texts += [make_texts(name, columns[name]) for name in group]
+    return map(separator.join, zip(*texts, strict=True))
+
+
+def _is_shared(name: str, values: Sequence[Any]) -> bool:
+    """True if all values of a column have the same text. Equal floats may have different ones: 0.0 and -0.0."""
+    first = values[0]
+    return (first is None or column_types()[name] is not float) and values.count(first) == len(values)
 
 
 class _GroupCache:
@@ -163,15 +205,50 @@ class _GroupCache:
         return self._ranks[key]
 
 
+def _columns_of_plain_rows(
+    table_values: dict[str, Any], table: Table, rows: PlainRows, groups: _GroupCache
+) -> dict[str, list[Any]]:
+    """Returns what `_columns` returns, without making the rows, of which a long log has millions."""
+    first_row, columns, figure_count = rows.first_row, rows.columns, 2 * len(rows)
+    shared_values = {
+        **dict.fromkeys(COLUMNS),
+        **table_values,
+        "hosts": groups.hosts(first_row),
+        "collective": table.collective_of(first_row),
+        "ranks": groups.ranks(first_row),
+        "group": first_row.group,
+        "check": "checked",
+        "wrong_elements": 0,
+    }
+    out_of_place, in_place = columns.out_of_place, columns.in_place
+    varying_values: dict[str, tuple[list[Any], list[Any]]] = {
+        "line": (columns.lines, columns.lines),
+        "size_bytes": (columns.sizes_bytes, columns.sizes_bytes),
+        "count": (columns.counts, columns.counts),
+        "dtype": (columns.dtypes, columns.dtypes),
+        "redop": (columns.redops, columns.redops),
+        "root": (columns.roots, columns.roots),
+        "cycle": (columns.cycles, columns.cycles),
+        "placement": (["out_of_place"] * len(rows), ["in_place"] * len(rows)),
+        "time_us": (out_of_place.times_us, in_place.times_us),
+        "algbw_gbps": (out_of_place.algbws_gbps, in_place.algbws_gbps),
+        "busbw_gbps": (out_of_place.busbws_gbps, in_place.busbws_gbps),
+    }
+    flat: dict[str, list[Any]] = {name: [value] * figure_count for name, value in shared_values.items()}
+    for name, values_by_placement in varying_values.items():
+        flat[name][::2], flat[name][1::2] = values_by_placement
+    return flat
+
+
 def _columns(
-    log: Log, table_number: int, table: Table, rows: Sequence[Row], groups: _GroupCache
+    table_values: dict[str, Any], table: Table, rows: Sequence[Row], groups: _GroupCache
 ) -> dict[str, list[Any]]:
     """Returns the columns for some rows of a table."""
     figures = [figure for row in rows for figure in row.figures.values()]
     row_of_each_figure = [row for row in rows for _ in row.figures]
     all_stats = [figure.stats for figure in figures]
     intervals_us = list(map(_median_interval_us, all_stats))
-    columns = {name: [value] * len(figures) for name, value in _values_of_table(log, table_number, table).items()}
+    columns = {name: [value] * len(figures) for name, value in table_values.items()}
     columns |= {name: list(map(attrgetter(name), row_of_each_figure)) for name in _fields_with_column(Row)}
     columns |= {name: list(map(attrgetter(name), figures)) for name in _fields_with_column(Figure)}
     # Half of the columns are statistics and comparisons, which most logs lack. Filling them at once saves time.

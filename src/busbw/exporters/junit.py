@@ -7,7 +7,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import attrgetter
 from tempfile import SpooledTemporaryFile
 from typing import IO, BinaryIO
@@ -25,10 +25,12 @@ STATES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 """Elements of a case that did not pass. The key is the attribute of a suite with the number of such cases."""
 _MAX_SUITE_BYTES_IN_MEMORY = 1 << 20
 """Maximum size of a suite that is collected in memory. Larger suites are collected in a temporary file."""
+_CASES_PER_BLOCK = 1000
+"""Number of cases that are written together."""
 
 _NO_VERDICTS: tuple[tuple[str, int] | None, Iterable[JudgedConfiguration]] = (None, ())
 """Table and verdicts after the last table with verdicts."""
-_FAILED_GRADES: tuple[Grade, ...] = ("SLOW", "BROKEN")
+FAILED_GRADES: tuple[Grade, ...] = ("SLOW", "BROKEN")
 """Grades that fail their case."""
 _INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not allow, such as control characters."""
@@ -81,17 +83,30 @@ def _write_suite(
     counts = Counter(dict.fromkeys(("tests", *STATES), 0))  # a count of zero is written, too
     time_s = 0.0
     with SpooledTemporaryFile(_MAX_SUITE_BYTES_IN_MEMORY) as cases:
-        for case in chain(_cases(table), map(_verdict_case, verdicts)):
-            counts["tests"] += 1
-            counts.update(attribute for attribute, tag in STATES.items() if case.find(tag) is not None)
-            time_s += float(case.get("time", "0"))
-            ElementTree.indent(case)
-            cases.write(ElementTree.tostring(case, encoding="utf-8") + b"\n")
+        remaining = chain(_cases(table), map(_verdict_case, verdicts))
+        while some_cases := list(islice(remaining, _CASES_PER_BLOCK)):
+            counts["tests"] += len(some_cases)
+            tags = [element.tag for case in some_cases for element in case]
+            counts.update({attribute: tags.count(tag) for attribute, tag in STATES.items()})
+            for case in some_cases:
+                time_s += float(case.get("time", "0"))
+            cases.write(_adjacent_elements(some_cases))
         for attribute, count in counts.items():
             suite.set(attribute, str(count))
         suite.set("time", f"{time_s:.9f}")
         _write_around(suite, cases, out)
     return counts
+
+
+def _adjacent_elements(elements: Iterable[ElementTree.Element]) -> bytes:
+    """Returns the text of elements, each on lines of its own. Writing them together takes a third of the time."""
+    parent = ElementTree.Element("parent")
+    for element in elements:
+        ElementTree.indent(element)
+        element.tail = "\n"
+        parent.append(element)
+    text: str = ElementTree.tostring(parent, encoding="unicode")  # faster than bytes
+    return text.removeprefix("<parent>").removesuffix("</parent>").encode()
 
 
 def _cases(table: Table) -> Iterator[ElementTree.Element]:
@@ -150,7 +165,7 @@ def _verdict_case(configuration: JudgedConfiguration) -> ElementTree.Element:
         if value:
             ElementTree.SubElement(properties, "property", name=name, value=xml_text(value))
     message = xml_text(f"{verdict.grade}: {'; '.join(verdict.reasons)}")
-    if verdict.grade in _FAILED_GRADES:
+    if verdict.grade in FAILED_GRADES:
         failure = ElementTree.SubElement(case, "failure", message=message, type=verdict.grade)
         failure.text = xml_text("\n".join(f"{label}: {text}" for label, text in verdict.labeled_sentences()))
     elif verdict.grade == "UNSURE":

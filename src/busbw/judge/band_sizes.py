@@ -4,7 +4,7 @@ A figure is one size in one placement. An unhealthy size has a figure that is ne
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from busbw.judge.series import SeriesPoint
@@ -45,17 +45,28 @@ class BandSizes(NamedTuple):
     @classmethod
     def of(cls, points: Sequence[SeriesPoint], figures: Sequence[JudgedFigure]) -> "BandSizes":
         """Sorts the sizes of a band by the outcomes of their figures. Each point has one figure, in the same order."""
-        times_by_size: dict[int, list[float]] = {}
+        times_by_placement: dict[Placement, list[float]] = {}
+        min_by_size: dict[int, float] = {}
+        max_by_size: dict[int, float] = {}
         for point in points:
-            times_by_size.setdefault(point.size_bytes, []).append(point.time_us)
-        all_sizes = sorted(times_by_size)
+            size_bytes, time_us = point.size_bytes, point.time_us
+            times_by_placement.setdefault(point.placement, []).append(time_us)
+            if size_bytes not in min_by_size:
+                min_by_size[size_bytes] = max_by_size[size_bytes] = time_us
+            elif time_us > max_by_size[size_bytes]:
+                max_by_size[size_bytes] = time_us
+            elif time_us < min_by_size[size_bytes]:
+                min_by_size[size_bytes] = time_us
+        all_sizes = sorted(min_by_size)
         noisy_sizes = [
             size_bytes
-            for size_bytes, times_us in sorted(times_by_size.items())
-            if max(times_us) > (1 + _MAX_QUIET_DIFFERENCE) * min(times_us)
+            for size_bytes in all_sizes
+            if max_by_size[size_bytes] > (1 + _MAX_QUIET_DIFFERENCE) * min_by_size[size_bytes]
         ]
         unsteady_sizes = {
-            point.size_bytes for point, figure in zip(points, figures, strict=True) if _is_unsteady(point, figure)
+            point.size_bytes
+            for point, figure in zip(points, figures, strict=True)
+            if point.slowest_pass_us is not None and _is_unsteady(point.slowest_pass_us, figure)
         }
         outcomes_by_size = _outcomes_of_unhealthy_sizes(figures)
         return cls(
@@ -67,7 +78,7 @@ class BandSizes(NamedTuple):
                 if outcomes in ({"undecided"}, {"slower", "undecided"})
             ],
             unclear=[size_bytes for size_bytes, outcomes in outcomes_by_size.items() if "unclear" in outcomes],
-            noisy=all_sizes if _max_drops(points) >= _MIN_NOISY_DROPS else noisy_sizes,
+            noisy=all_sizes if _max_drops(times_by_placement.values()) >= _MIN_NOISY_DROPS else noisy_sizes,
             slow_in_one_placement=_slow_in_one_placement(figures, outcomes_by_size),
             unsteady=sorted(unsteady_sizes),
         )
@@ -83,25 +94,20 @@ def _outcomes_of_unhealthy_sizes(figures: Sequence[JudgedFigure]) -> dict[int, s
     return outcomes_by_size
 
 
-def _is_unsteady(point: SeriesPoint, figure: JudgedFigure) -> bool:
+def _is_unsteady(slowest_pass_us: float, figure: JudgedFigure) -> bool:
     """True if one of several passes is far slower than their median, and slower than the range."""
-    if point.slowest_pass_us is None:
-        return False
-    return point.slowest_pass_us > max(figure.range_us.high, MIN_UNSTEADY_FACTOR * point.time_us)
+    return slowest_pass_us > max(figure.range_us.high, MIN_UNSTEADY_FACTOR * figure.time_us)
 
 
-def _max_drops(points: Sequence[SeriesPoint]) -> int:
+def _max_drops(times_of_placements: Iterable[Sequence[float]]) -> int:
     """Returns the number of drops of the placement with the most drops.
 
     A drop is a size that takes much less time than the next smaller size. The speed of a link cannot explain a drop.
     Both placements may show the same drop, so their numbers are not added.
     """
-    times_by_placement: dict[Placement, list[float]] = {}
-    for point in points:
-        times_by_placement.setdefault(point.placement, []).append(point.time_us)
     return max(
         sum(time_us < (1 - _MIN_DROP) * previous_us for previous_us, time_us in itertools.pairwise(times_us))
-        for times_us in times_by_placement.values()
+        for times_us in times_of_placements
     )
 
 

@@ -9,6 +9,7 @@ from busbw.judge.series import Series
 from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import BandVerdict, Reason
 from busbw.judge.yardstick import Yardstick
+from busbw.plain_rows import have_wrong_data
 from busbw.system import System
 from busbw.units import count_text, number_text
 
@@ -71,8 +72,7 @@ def _wrong_data_reason(series: Series) -> Reason | None:
     if not series.table.claimed_out_of_bounds:
         return None
     # The footer counts all configurations of the table. Wrong data in a row are the fault of that row's configuration.
-    has_wrong_row = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
-    if has_wrong_row:
+    if have_wrong_data(series.table.rows):
         return None
     text = f"the log's footer counts {series.table.claimed_out_of_bounds} out of bounds"
     return Reason("wrong_data", text, _BROKEN_REMEDY)

@@ -9,6 +9,7 @@
 
 import itertools
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -41,6 +42,9 @@ _MIN_BUMP_FACTOR = 1.5
 A slow-down is measured over typical time. The published sweeps with all three bands have ratios up to 1.37."""
 _MAX_NAMED_SIZES = 3
 """Maximum number of sizes that a reason names."""
+
+_RATIO = attrgetter("ratio")
+_EXCESS_RATIO = attrgetter("excess_ratio")
 
 
 class Evidence(Struct, kw_only=True, frozen=True):
@@ -112,13 +116,19 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
     """Returns a verdict for each band in which run and yardstick have a common size."""
     if series.is_call:
         return _grade_call(series, yardstick)
-    by_band: dict[BandName, list[tuple[SeriesPoint, JudgedFigure]]] = {band: [] for band in BANDS}
+    points_by_band: dict[BandName, list[SeriesPoint]] = {band: [] for band in BANDS}
+    figures_by_band: dict[BandName, list[JudgedFigure]] = {band: [] for band in BANDS}
     for point in series.points:
         limits = yardstick.limits(point.size_bytes, point.placement)
         if limits is not None:
-            by_band[limits.band].append((point, _compare_with_range(point, limits)))
+            points_by_band[limits.band].append(point)
+            figures_by_band[limits.band].append(_compare_with_range(point, limits))
     is_in_graph = series.table.is_in_graph
-    bands = tuple(_grade_band(band, judged, is_in_graph=is_in_graph) for band, judged in by_band.items() if judged)
+    bands = tuple(
+        _grade_band(band, points, figures_by_band[band], is_in_graph=is_in_graph)
+        for band, points in points_by_band.items()
+        if points
+    )
     has_all_bands = len(bands) == len(BANDS)
     return _doubt_bump(*bands) if has_all_bands else bands
 
@@ -198,10 +208,10 @@ def _doubt_bump(latency: BandVerdict, middle: BandVerdict, plateau: BandVerdict)
     A time is the sum of start-up and transfer. If small sizes take a times their typical time and large ones b times,
     sizes between them take at most max(a, b) times theirs, whatever the width of their ranges.
     """
+    if middle.grade != "GOOD" or max(map(_RATIO, middle.judged)) < _MIN_BUMP_FACTOR:  # the usual case
+        return latency, middle, plateau
     ratios = _ratios_by_size(middle)
     max_ratio = max(ratios.values())
-    if middle.grade != "GOOD" or max_ratio < _MIN_BUMP_FACTOR:  # the usual case
-        return latency, middle, plateau
     max_outer_ratio = max(1.0, *_ratios_by_size(latency).values(), *_ratios_by_size(plateau).values())
     bump_sizes = [size_bytes for size_bytes, ratio in ratios.items() if ratio >= _MIN_BUMP_FACTOR * max_outer_ratio]
     if not _has_adjacent(list(ratios), bump_sizes):
@@ -222,12 +232,11 @@ def _ratios_by_size(band: BandVerdict) -> dict[int, float]:
 
 
 def _grade_band(
-    band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]], *, is_in_graph: bool
+    band: BandName, points: Sequence[SeriesPoint], figures: Sequence[JudgedFigure], *, is_in_graph: bool
 ) -> BandVerdict:
-    """Grades a band by the outcomes of its sizes."""
-    figures = [figure for _, figure in points_and_figures]
-    sizes = BandSizes.of([point for point, _ in points_and_figures], figures)
-    worst_figure = max(figures, key=lambda figure: figure.excess_ratio)
+    """Grades a band by the outcomes of its sizes. Each point has one figure, in the same order."""
+    sizes = BandSizes.of(points, figures)
+    worst_figure = max(figures, key=_EXCESS_RATIO)
     undecided_remedy = "compare with a good run (--reference FILE)"
     if band == "latency" and not is_in_graph:
         undecided_remedy = f"remove the launches (-G 50), or {undecided_remedy}"

@@ -44,6 +44,8 @@ def compare_groups(all_series: Sequence[Series], verdicts: Sequence[Verdict], *,
         verdicts: Own verdict of each series.
         has_reference: True if the user chose a reference. Then own verdicts with bands are by this reference.
     """
+    if len(all_series) < _MIN_EQUAL_GROUPS:  # most tables
+        return list(verdicts)
     equals_by_key: dict[tuple[object, ...], list[Series]] = {}
     for series in all_series:
         equals_by_key.setdefault(_equality_key(series), []).append(series)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from busbw.collectives import algbw_factor, bandwidth_ratio, bus_factor
 from busbw.logs import Figure, Row, Table
-from busbw.readers.tables.plain_rows import FigureColumns
+from busbw.plain_rows import FigureColumns
 from busbw.units import bandwidth_gbps, transfer_time_us
 
 _MAX_CONTRADICTION = 0.03

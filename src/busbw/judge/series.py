@@ -6,7 +6,6 @@ A configuration is the rows that differ only in size and pass. A point is one si
 import statistics
 from array import array
 from collections.abc import Iterator
-from operator import lt
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +16,7 @@ from busbw.expect import NetworkNics, hosts_of
 from busbw.judge.rate_factors import RateFactors
 from busbw.late_ranks import LateRank, late_ranks
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
-from busbw.readers.tables.plain_rows import PlainRows
+from busbw.plain_rows import FigureColumns, PlainRows, row_chunks
 from busbw.units import count_text, names_text
 
 _MAX_NAMED_HOSTS = 4
@@ -26,7 +25,7 @@ _MAX_CLAUSES = 100
 """Maximum number of clauses of one kind in a series, because a long log may have any number."""
 
 
-class SeriesPoint(Struct, kw_only=True, frozen=True):
+class SeriesPoint(Struct, kw_only=True, frozen=True, gc=False):
     """One size in one placement, over all passes. `time_us` is the median over the passes."""
 
     size_bytes: int
@@ -144,53 +143,26 @@ def table_key(table: Table) -> str:
 
 def series_of_table(table: Table) -> list[Series]:
     """Returns the series of all configurations of a table. Its rows may be too long for memory."""
-    if isinstance(table.rows, PlainRows) and (series := _series_of_columns(table, table.rows)):
-        return [series]
     builders: dict[tuple[object, ...], _SeriesBuilder] = {}
-    for row in table.rows:
+
+    def builder_of(row: Row) -> _SeriesBuilder:
         configuration = row.configuration
         builder = builders.get(configuration)
         if builder is None:
             builder = builders[configuration] = _SeriesBuilder(table, row)
-        builder.add(row)
-    return [builder.series() for builder in builders.values()]
+        return builder
 
-
-def _series_of_columns(table: Table, rows: PlainRows) -> Series | None:
-    """Returns the series of plain rows: their data are checked and right, and they state only figures.
-
-    This function is faster than `_SeriesBuilder`. None if the rows need the builder, because they have several
-    configurations or passes, a size of 0, a missing time, or perhaps a contradiction.
-    """
-    columns = rows.columns
-    sizes_bytes = columns.sizes_bytes
-    has_one_configuration = all(len(set(column)) == 1 for column in (columns.dtypes, columns.redops, columns.roots))
-    has_one_pass = all(map(lt, sizes_bytes, sizes_bytes[1:]))  # a second pass begins with a smaller size again
-    has_data = sizes_bytes[0] > 0
-    if not (has_one_configuration and has_one_pass and has_data):
-        return None
-    first_row = next(columns.rows(rows.collective, rows.ranks))
-    factors = RateFactors.of(table, first_row)
-    in_place, out_of_place = columns.in_place, columns.out_of_place
-    if not (factors.agree_with(sizes_bytes, in_place) and factors.agree_with(sizes_bytes, out_of_place)):
-        return None
-    points: list[SeriesPoint] = []
-    for size_bytes, *values in zip(
-        sizes_bytes,
-        in_place.times_us,
-        in_place.busbws_gbps,
-        out_of_place.times_us,
-        out_of_place.busbws_gbps,
-        strict=True,
-    ):
-        in_place_us, in_place_gbps, out_of_place_us, out_of_place_gbps = values
-        points += (
-            SeriesPoint(size_bytes=size_bytes, placement="in_place", time_us=in_place_us, busbw_gbps=in_place_gbps),
-            SeriesPoint(
-                size_bytes=size_bytes, placement="out_of_place", time_us=out_of_place_us, busbw_gbps=out_of_place_gbps
-            ),
+    for chunk in row_chunks(table.rows):
+        is_added = (
+            isinstance(chunk, PlainRows)
+            and chunk.have_one_configuration
+            and builder_of(chunk.first_row).add_plain_rows(chunk)
         )
-    return Series(table=table, row=first_row, points=tuple(points), figure_count=len(points))
+        if is_added:
+            continue
+        for row in chunk:
+            builder_of(row).add(row)
+    return [builder.series() for builder in builders.values()]
 
 
 def has_medians(series: Series) -> bool:
@@ -248,18 +220,49 @@ class _SeriesBuilder:
             figures = {name: Figure(late_ranks=figure.late_ranks) for name, figure in row.figures.items()}
             self._late_rows.append(replace(row, figures=figures))
 
+    def add_plain_rows(self, rows: PlainRows) -> bool:
+        """Adds rows with one configuration. This is faster than `add`.
+
+        Returns false, and adds nothing, if a row has a size of 0, no time, or perhaps a contradiction.
+        """
+        columns = rows.columns
+        sizes_bytes = columns.sizes_bytes
+        figures_by_placement: dict[Placement, FigureColumns] = {
+            "in_place": columns.in_place,
+            "out_of_place": columns.out_of_place,
+        }
+        all_agree = all(self._factors.agree_with(sizes_bytes, figures) for figures in figures_by_placement.values())
+        if min(sizes_bytes) <= 0 or not all_agree:
+            return False
+        self._sizes_bytes.update(sizes_bytes)
+        self._figure_count += 2 * len(rows)
+        for placement, figures in figures_by_placement.items():
+            for size_bytes, time_us, busbw_gbps in zip(sizes_bytes, figures.times_us, figures.busbws_gbps, strict=True):
+                case = (size_bytes, placement)
+                if case in self._points:
+                    self._passes_of(case).add(time_us, busbw_gbps)
+                else:
+                    self._points[case] = SeriesPoint(
+                        size_bytes=size_bytes, placement=placement, time_us=time_us, busbw_gbps=busbw_gbps
+                    )
+        return True
+
+    def _passes_of(self, case: tuple[int, Placement]) -> "_Passes":
+        """Returns all passes of a size and placement that has a point."""
+        passes = self._passes.get(case)
+        if passes is None:
+            passes = self._passes[case] = _Passes(self._points[case])
+        return passes
+
     def _add_figure(
         self, case: tuple[int, Placement], time_us: float, busbw_gbps: float | None, figure: Figure
     ) -> None:
-        first = self._points.get(case)
-        if first is None:
+        if case not in self._points:
             # A reader may leave a whole number of JSON as int. Series have floats, as the arrays of several passes do.
             known_busbw_gbps = None if busbw_gbps is None else float(busbw_gbps)
             self._points[case] = _make_point(*case, float(time_us), known_busbw_gbps, figure)
             return
-        if case not in self._passes:
-            self._passes[case] = _Passes(first)
-        self._passes[case].add(time_us, busbw_gbps, figure)
+        self._passes_of(case).add(time_us, busbw_gbps, figure.algorithm_text, _spread_of(figure))
 
     def _add_wrong_data(self, line_text: str, wrong_elements: int, placement: Placement) -> None:
         self._wrong_count += 1
@@ -339,13 +342,12 @@ class _Passes:
         self._max_spread = first.spread or 0.0
         self._algorithms = {first.algorithm}
 
-    def add(self, time_us: float, busbw_gbps: float | None, figure: Figure) -> None:
-        """Adds a figure with its time and its busbw, if known."""
+    def add(self, time_us: float, busbw_gbps: float | None, algorithm: str = "", spread: float | None = None) -> None:
+        """Adds a figure: fields of a `SeriesPoint`."""
         self._times_us.append(time_us)
-        self._algorithms.add(figure.algorithm_text)
+        self._algorithms.add(algorithm)
         if busbw_gbps is not None:
             self._busbws_gbps.append(busbw_gbps)
-        spread = _spread_of(figure)
         if spread is not None:
             self._max_spread = max(spread, self._max_spread)
 

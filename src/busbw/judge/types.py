@@ -69,7 +69,7 @@ class Reason(Struct, frozen=True):
     """Next step for the user. Empty if no step helps."""
 
 
-class JudgedFigure(Struct, kw_only=True, frozen=True):
+class JudgedFigure(Struct, kw_only=True, frozen=True, gc=False):
     """One figure, the range of the yardstick at its size, and the outcome of their comparison."""
 
     size_bytes: int

@@ -10,8 +10,9 @@ from textwrap import wrap
 from rich.text import Text
 
 from busbw.collectives import COMM_OPS
-from busbw.late_ranks import late_ranks, other_warnings
+from busbw.late_ranks import LateRank, late_ranks, other_warnings
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
+from busbw.plain_rows import PlainRows, field_values, have_wrong_data, row_chunks, rows_with_details
 from busbw.sequences import map_sequence
 from busbw.terminal.comm_ops_view import CommOpsView
 from busbw.terminal.sizes_view import ExpectationColumns, SizesView, shared_value
@@ -56,9 +57,7 @@ def log_lines(
         if number not in shown_numbers:
             if not numbers:  # otherwise no line is about hidden tables, so their rows are not read
                 hidden_count += 1
-                hidden_wrong_count += any(
-                    figure.wrong_elements for row in table.rows for figure in row.figures.values()
-                )
+                hidden_wrong_count += have_wrong_data(table.rows)
             continue
         if has_output:
             yield Text()
@@ -79,7 +78,7 @@ def _table_output(
     view = CommOpsView(table) if table.collective == COMM_OPS else SizesView(table, expectation)
     yield from _heading(table, title_prefix + view.title)
     yield _correctness_line(table)
-    yield from _sentences("late", [late.text for late in late_ranks(table.rows)], "yellow")
+    yield from _sentences("late", [late.text for late in _late_ranks(table)], "yellow")
     shown_rows = table.rows[:MAX_ROWS]
     if shown_rows:
         yield ""
@@ -93,6 +92,11 @@ def _table_output(
     if draw:
         yield from view.plots(width)
     yield from _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
+
+
+def _late_ranks(table: Table) -> tuple[LateRank, ...]:
+    size_count = len(set(field_values(table.rows, "size_bytes")))
+    return late_ranks(rows_with_details(table.rows), size_count)
 
 
 def _hidden_tables_lines(count: int, wrong_count: int) -> list[str | Text]:
@@ -117,9 +121,11 @@ def _wrap_lines(lines: Iterable[str | Text], width: int) -> Iterator[Text]:
 
 def _correctness_line(table: Table) -> Text:
     """Returns the line that states whether the data of the table are correct, and how an incomplete run ended."""
-    measurement_count = wrong_count = checked_count = 0
+    plain_row_count = sum(len(chunk) for chunk in row_chunks(table.rows) if isinstance(chunk, PlainRows))
+    measurement_count = checked_count = 2 * plain_row_count  # both placements
+    wrong_count = 0
     first_wrong_text = ""
-    for row in table.rows:
+    for row in rows_with_details(table.rows):
         for placement, figure in row.figures.items():
             measurement_count += 1
             checked_count += figure.check == "checked"
@@ -186,7 +192,7 @@ def _row_warnings(table: Table) -> list[str]:
     """Returns each distinct warning of the measurements, with its first size and the number of other measurements."""
     first_cases: dict[str, str] = {}
     counts: Counter[str] = Counter()
-    for row in table.rows:
+    for row in rows_with_details(table.rows):
         for placement, figure in row.figures.items():
             for warning in other_warnings(figure):
                 case = " ".join(filter(None, [row.label, PLACEMENT_WORDS[placement]]))

@@ -18,6 +18,7 @@ from busbw.logs import (
     Table,
     comparison_columns,
 )
+from busbw.plain_rows import field_values, last_rows_of_points
 from busbw.terminal import plot
 from busbw.terminal.tables import Cell, Column
 from busbw.units import plain, size_text
@@ -66,7 +67,7 @@ class SizesView:
     def title(self) -> str:
         """The collective, with the properties that all rows share."""
         table = self._table
-        collectives = list(dict.fromkeys(row.collective for row in table.rows if row.collective))
+        collectives = list(dict.fromkeys(row.collective for row in last_rows_of_points(table.rows) if row.collective))
         title = ", ".join(collectives) or table.collective or table.program or "unknown collective"
         root = shared_value(table, "root")
         root_text = None if root is None else f"root {root}"
@@ -84,7 +85,7 @@ class SizesView:
                 cells = [None if value is None else plain(str(value)) for value in values]
                 columns.append(Column(name, cells, is_number=False, weight=weight))
         for placement in PLACEMENTS:
-            if any(placement in row.figures for row in self._table.rows):
+            if any(placement in row.figures for row in last_rows_of_points(self._table.rows)):
                 columns += _placement_columns(rows, placement, self._expected)
         ranges = [self._expected.busbw_gbps(row) for row in rows]
         texts = [f"{_number(expected.low)}-{_number(expected.high)}" if expected else "" for expected in ranges]
@@ -94,12 +95,16 @@ class SizesView:
     def plots(self, width: int) -> list[str | Text]:
         """Plots busbw and time: side by side if the width allows it, otherwise lower and one above the other."""
         rows = self._table.rows
-        expected = {row.size_bytes: value.typical for row in rows if (value := self._expected.busbw_gbps(row))}
+        expected = {
+            row.size_bytes: value.typical
+            for row in last_rows_of_points(rows)
+            if (value := self._expected.busbw_gbps(row))
+        }
         is_side_by_side = width >= _TWO_PLOTS_WIDTH
         plot_width = (width - _PLOT_GAP) // 2 if is_side_by_side else width
         height = plot.HEIGHT if is_side_by_side else _STACKED_PLOT_HEIGHT
-        busbw_plot = plot.busbw_over_size(rows, width=plot_width, height=height, expected=expected)
-        time_plot = plot.time_over_size(rows, width=plot_width, height=height)
+        busbw_plot = plot.busbw_over_size(last_rows_of_points(rows), width=plot_width, height=height, expected=expected)
+        time_plot = plot.time_over_size(last_rows_of_points(rows), width=plot_width, height=height)
         if busbw_plot and time_plot and is_side_by_side:
             left_width = min(plot_width, plot.WIDTH) + _PLOT_GAP
             return ["", *plot.join_columns(busbw_plot, time_plot, left_width).splitlines()]
@@ -179,7 +184,7 @@ def _number(value: float | None) -> str:
 
 def is_shared(table: Table, field: str) -> bool:
     """True if all rows have the same value in this field."""
-    values = (getattr(row, field) for row in table.rows)
+    values = field_values(table.rows, field)
     first_value = next(values, None)
     return bool(table.rows) and all(value == first_value for value in values)
 

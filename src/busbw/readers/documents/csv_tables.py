@@ -5,6 +5,7 @@ rccl-tests writes one line per placement. AWS's converter for nccl-tests logs wr
 
 import csv
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from busbw.logs import Placement
@@ -18,7 +19,6 @@ from busbw.readers.documents.csv_columns import (
     SIZE_COLUMNS,
     column_name,
 )
-from busbw.readers.documents.row_blocks import split_into_blocks
 from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.documents.uniform_csv_rows import CsvLine, UniformCsvParser
 from busbw.readers.lines.source import LogSource
@@ -51,8 +51,9 @@ def _column_names(line: str) -> list[str]:
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """Yields the tables and refused rows of the file."""
-    lines = _decode_lines(source.lines())
-    header = _column_names(next(lines, ""))
+    blocks = _split_into_lines(source.blocks())
+    (header_line, *first_lines) = next(blocks)
+    header = _column_names(header_line.text)
     is_aws = any(name.startswith("oop_") for name in header)
     tables = TableBuilder(_name_format(header, is_aws), TableFacts(), claims, source.name)
 
@@ -61,8 +62,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         return make_row_fields(line.number, line.text.strip(), values, is_aws)
 
     parser = UniformCsvParser(header, make_fields, is_aws=is_aws)
-    numbered_lines = (CsvLine(number, text) for number, text in enumerate(lines, start=2) if text.strip())
-    for block in split_into_blocks(numbered_lines):
+    for block in chain((first_lines,), blocks):
         for part, uniform_rows in parser.split(block):
             if uniform_rows and not tables.is_continued_by(first_row := make_fields(part[0])):
                 yield from tables.add_uniform_rows(uniform_rows, first_row)
@@ -88,10 +88,13 @@ def _split_cells(line: str) -> list[str]:
         return []
 
 
-def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
-    """Yields the lines without their ends."""
-    for line in lines:
-        yield line.decode("utf-8", errors="replace").replace("\0", "").rstrip("\r\n")
+def _split_into_lines(blocks: Iterable[bytes]) -> Iterator[list[CsvLine]]:
+    """Yields the lines of each block without empty ones."""
+    number = 1
+    for block in blocks:
+        lines = block.decode("utf-8", errors="replace").replace("\0", "").removesuffix("\n").split("\n")
+        yield [CsvLine(number, line.rstrip("\r")) for number, line in enumerate(lines, start=number) if line.strip()]
+        number += len(lines)
 
 
 def make_row_fields(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> RowFields:

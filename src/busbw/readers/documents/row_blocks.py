@@ -1,4 +1,4 @@
-"""Combines consecutive rows or lines of a document to blocks, which are parsed together."""
+"""Combines consecutive rows of a document to blocks, which are parsed together."""
 
 from collections.abc import Iterable, Iterator, Sized
 from typing import Protocol, TypeVar

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from busbw.logs import Placement, Refusal, Table
+from busbw.plain_rows import join_rows
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
 from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.inference import Entry, TableInference
 from busbw.readers.tables.layouts import BOTH, PlacementText, RawRow
-from busbw.readers.tables.plain_rows import join_rows
 from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value
 from busbw.readers.tables.uniform_rows import UniformRows
 

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from busbw.plain_rows import FigureColumns
 from busbw.readers.documents.json_rows import JsonRow
 from busbw.readers.documents.table_builder import RowFields, make_raw_row
 from busbw.readers.tables.layouts import RawRow
-from busbw.readers.tables.plain_rows import FigureColumns
 from busbw.readers.tables.quantities import DTYPES, REDOPS
 from busbw.readers.tables.uniform_rows import UniformFigures, UniformRows
 

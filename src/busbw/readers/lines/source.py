@@ -4,10 +4,12 @@ Standard input and pipes are copied to a temporary file, to read them twice. UTF
 """
 
 import codecs
+import io
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +22,8 @@ MAX_LINE_BYTES = 8 << 20
 
 BEGINNING_BYTES = 65536
 """Length of the beginning from which `recognizes` of a reader decides."""
+_BLOCK_BYTES = 1 << 16
+"""Length of a block without the rest of its last line."""
 _COPY_BYTES = 1 << 20
 _COMPRESSED_BEGINNINGS = (
     (b"\x1f\x8b", "gzip"),
@@ -42,15 +46,23 @@ class LogSource:
         self.beginning = file.read(BEGINNING_BYTES)
 
     def lines(self) -> Iterator[bytes]:
-        """Yields the lines from the beginning. The rest of a line after `MAX_LINE_BYTES` is left out.
+        """Yields the lines of `blocks`."""
+        return chain.from_iterable(map(io.BytesIO, self.blocks()))
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yields whole lines together, from the beginning. The rest of a line after `MAX_LINE_BYTES` is left out.
 
         If carriage returns end the lines, such a text is yielded in parts.
         """
-        read = self.rewind().readline
-        while part := read(MAX_LINE_BYTES):
-            yield part
-            while not part.endswith(b"\n") and b"\r" not in part:
-                part = read(MAX_LINE_BYTES) or b"\n"
+        file = self.rewind()
+        while block := file.read(min(_BLOCK_BYTES, MAX_LINE_BYTES)):
+            last_start = block.rfind(b"\n") + 1
+            if last_start < len(block):
+                block += file.readline(MAX_LINE_BYTES - (len(block) - last_start))
+            yield block
+            part = block
+            while not part.endswith(b"\n") and b"\r" not in part[last_start:]:
+                part, last_start = file.readline(MAX_LINE_BYTES) or b"\n", 0
 
     def rewind(self) -> IO[bytes]:
         """Returns the file at its beginning."""

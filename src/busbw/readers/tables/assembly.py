@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from busbw.logs import Refusal, Table
+from busbw.plain_rows import join_rows
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
 from busbw.readers.tables.facts import TableFacts
@@ -22,7 +23,6 @@ from busbw.readers.tables.layouts import (
     is_short,
     parse_row,
 )
-from busbw.readers.tables.plain_rows import join_rows
 from busbw.readers.tables.quantities import DTYPES
 from busbw.readers.tables.uniform_rows import UniformRows
 from busbw.units import count_text

@@ -2,13 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 
 import msgspec
 
 from busbw.logs import Log, Refusal, Row, Table
+from busbw.plain_rows import PlainRows, join_chunks
 from busbw.readers.tables.events import Event, LogNote, TableChunk
-from busbw.readers.tables.plain_rows import PlainRows
 from busbw.readers.tables.stored_tables import StoredTables
 from busbw.sequences import StoredSequence
 
@@ -108,6 +107,5 @@ def _join_chunks(chunks: list[TableChunk]) -> list[Table]:
 def _join_table(chunks: list[Table]) -> Table:
     """Returns the whole table. The last chunk has the facts about the end of the table."""
     if len(chunks) == 1:
-        return chunks[0]  # its rows may be `PlainRows`, which are faster than a tuple of rows
-    rows = chain.from_iterable(chunk.rows for chunk in chunks)
-    return msgspec.structs.replace(chunks[-1], rows=tuple(rows))
+        return chunks[0]
+    return msgspec.structs.replace(chunks[-1], rows=join_chunks([chunk.rows for chunk in chunks if chunk.rows]))

@@ -9,12 +9,12 @@ from itertools import pairwise
 
 from busbw.collectives import bandwidth_ratio
 from busbw.logs import Refusal, Row
+from busbw.plain_rows import PlainColumns
 from busbw.readers.tables import arithmetic
 from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
 from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.identity import TableIdentity, agrees_with_columns, identify, stated_identity
 from busbw.readers.tables.layouts import RawRow
-from busbw.readers.tables.plain_rows import PlainColumns
 from busbw.readers.tables.quantities import NOT_FINITE, half_step, is_number
 from busbw.readers.tables.rows import RowBuilder
 from busbw.readers.tables.uniform_rows import UniformRows

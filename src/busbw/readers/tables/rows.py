@@ -8,11 +8,11 @@ import msgspec
 
 from busbw.collectives import collectives
 from busbw.logs import Figure, Placement, Row
+from busbw.plain_rows import PlainColumns
 from busbw.readers.tables.arithmetic import GBPS_PER_UNIT, UNITS_US, Interpretation, PlacementNumbers
 from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.identity import TableIdentity
 from busbw.readers.tables.layouts import PlacementText, RawRow
-from busbw.readers.tables.plain_rows import PlainColumns
 from busbw.readers.tables.quantities import NO_NUMBER
 from busbw.readers.tables.uniform_rows import UniformRows
 

@@ -7,13 +7,12 @@ chunk by chunk.
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 import msgspec
 
 from busbw.logs import Row, Table
+from busbw.plain_rows import PlainColumns, PlainRows, RowChunks
 from busbw.readers.tables.events import TableChunk
-from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
 from busbw.sequences import Extent, ItemFile, LazySequence, SequenceOnDemand, StoredSequence
 
 _MAX_ROWS = 20_000
@@ -110,18 +109,16 @@ class StoredTables(LazySequence[Table]):
         rows: Sequence[Row]
         last_chunk = self._read_chunk(numbers[-1])
         if len(numbers) == 1 and last_chunk.plain_rows:
-            rows = self.rows_of_chunk(numbers[0])
+            rows = self._read_rows(numbers[0])
         else:
-            rows = _ChunkedRows(self, numbers)
+            rows = chunks = RowChunks(
+                [self._row_counts[number] for number in numbers], lambda index: self._read_rows(numbers[index])
+            )
             if len(rows) <= _MAX_ROWS:
-                rows = SequenceOnDemand(len(rows), lambda: tuple(_ChunkedRows(self, numbers)))
+                rows = SequenceOnDemand(len(rows), lambda: tuple(chunks))
         return msgspec.structs.replace(last_chunk.table, rows=rows)
 
-    def row_count_of_chunk(self, number: int) -> int:
-        """Returns the number of rows of a chunk."""
-        return self._row_counts[number]
-
-    def rows_of_chunk(self, number: int) -> Sequence[Row]:
+    def _read_rows(self, number: int) -> Sequence[Row]:
         """Returns the rows of a chunk."""
         stored = self._read_chunk(number)
         if plain_rows := stored.plain_rows:
@@ -139,24 +136,3 @@ class StoredTables(LazySequence[Table]):
             self._decoded_extents[extent_number] = _CHUNKS_DECODER.decode(self._file.read(self._extents[extent_number]))
         first_number = self._extent_ends[extent_number - 1] if extent_number else 0
         return self._decoded_extents[extent_number][number - first_number]
-
-
-class _ChunkedRows(LazySequence[Row]):
-    """Rows of a table, chunk by chunk."""
-
-    def __init__(self, tables: StoredTables, numbers: Sequence[int]) -> None:
-        """Stores the numbers of the chunks of the table."""
-        self._tables, self._numbers = tables, numbers
-
-    def __len__(self) -> int:
-        return sum(map(self._tables.row_count_of_chunk, self._numbers))
-
-    def __iter__(self) -> Iterator[Row]:
-        return chain.from_iterable(map(self._tables.rows_of_chunk, self._numbers))
-
-    def _item(self, position: int) -> Row:
-        for number in self._numbers:
-            if position < self._tables.row_count_of_chunk(number):
-                return self._tables.rows_of_chunk(number)[position]
-            position -= self._tables.row_count_of_chunk(number)
-        raise IndexError(position)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from busbw.plain_rows import FigureColumns, PlainColumns
 from busbw.readers.tables.layouts import PlacementText, RawRow
-from busbw.readers.tables.plain_rows import FigureColumns, PlainColumns
 from busbw.readers.tables.quantities import DTYPES, REDOPS
 
 ROW_ENDS = (" 0\n", " 0\r\n")

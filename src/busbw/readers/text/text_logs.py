@@ -32,15 +32,15 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         reason = f"the lines are cut at {cut_rule.width} characters, which rows fill; save the log without line breaks"
         yield Refusal(line=1, text="", reason=reason)
         cut_rule = None
-    yield from stream_lines(source.lines(), source.name, claims, cut_rule)
+    yield from stream_lines(source.blocks(), source.name, claims, cut_rule)
 
 
 def stream_lines(
-    lines: Iterable[bytes], source: str, claims: UserClaims, cut_rule: CutRule | None = None
+    blocks: Iterable[bytes], source: str, claims: UserClaims, cut_rule: CutRule | None = None
 ) -> Iterator[Event]:
-    """Reads lines from any source, like `stream`. Cut lines are joined by the rule."""
+    """Reads lines, or blocks of lines, from any source, like `stream`. Cut lines are joined by the rule."""
     singletons = SingletonTables()
-    for event in _stream_tables(LineStream(lines, cut_rule), source, claims):
+    for event in _stream_tables(LineStream(blocks, cut_rule), source, claims):
         singletons.add(event)
         yield event
     yield from singletons.notes()

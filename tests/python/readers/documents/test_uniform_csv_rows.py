@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.logs import Log
-from busbw.readers.documents import csv_tables, row_blocks, table_builder, uniform_csv_rows
+from busbw.plain_rows import PlainRows
+from busbw.readers.documents import csv_tables, table_builder, uniform_csv_rows
 from busbw.readers.documents.uniform_csv_rows import CsvLine, UniformCsvParser
+from busbw.readers.lines import source
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import UserClaims
-from busbw.readers.tables.plain_rows import PlainRows
 
 RCCL_HEADER = "numCycle,name,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inPlace,time,algBw,busBw,#wrong"
 COUNT_HEADER = "name,gpus,size,count,type,redop,root,placement,time(us),algbw(GB/s),busbw(GB/s),errors"
@@ -108,7 +109,7 @@ def split_into_single_lines(_parser: object, lines: list[CsvLine]) -> Iterator[t
 
 def read(text: str, *, block_length: int, chunk_rows: int, is_fast: bool) -> Log:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_blocks, "_BLOCK_LENGTH", block_length)
+        patch.setattr(source, "_BLOCK_BYTES", block_length)
         patch.setattr(table_builder, "CHUNK_ROWS", chunk_rows)
         patch.setattr(uniform_csv_rows, "_MIN_ROWS", 2)
         if not is_fast:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.logs import Log
+from busbw.plain_rows import PlainRows
 from busbw.readers.documents import nccl_tests_json, row_blocks
-from busbw.readers.tables.plain_rows import PlainRows
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 DOCUMENT = json.loads((GOLDEN / "nccl_tests.json").read_text()) | {"errors": []}

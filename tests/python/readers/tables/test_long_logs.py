@@ -15,10 +15,10 @@ from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact
 from busbw.judge import judge
 from busbw.logs import Figure, Log, Row, Table
+from busbw.plain_rows import PlainColumns, PlainRows
 from busbw.readers.tables import assembly, stored_tables
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import TableChunk
-from busbw.readers.tables.plain_rows import PlainColumns, PlainRows
 from busbw.readers.tables.stored_tables import StoredTables
 from busbw.readers.text import uniform_row_reader
 from busbw.terminal import log_lines

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.logs import Log
+from busbw.plain_rows import PlainRows
 from busbw.readers.tables import inference
 from busbw.readers.tables.events import UserClaims
-from busbw.readers.tables.plain_rows import PlainRows
 from busbw.readers.text import text_logs
 
 LOG = (Path(__file__).resolve().parents[3] / "golden" / "logs" / "h200_x4_sweep_c1.txt").read_text().splitlines()

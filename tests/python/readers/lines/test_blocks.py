@@ -1,0 +1,36 @@
+"""Lines are the same for blocks of any length, and for single lines."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.readers.lines import source
+from busbw.readers.lines.line_stream import LineStream
+from busbw.readers.lines.source import LogSource
+
+PARTS = st.sampled_from([b"a", b"\r", b"\n", b"\r\n", b"{\n", b'"k": 1,\n', b"}\n", b"}", b"[", b"\xff\xc3"])
+
+
+@given(parts=st.lists(PARTS, max_size=60), block_bytes=st.integers(1, 30), max_line_bytes=st.integers(1, 40))
+def test_blocks_have_the_lines_of_the_file(parts: list[bytes], block_bytes: int, max_line_bytes: int) -> None:
+    data = b"".join(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "_BLOCK_BYTES", block_bytes)
+        patch.setattr(source, "MAX_LINE_BYTES", max_line_bytes)
+        log = LogSource("log", io.BytesIO(data))
+        lines = list(log.lines())
+        blocks = list(log.blocks())
+    assert lines == list(_read_lines(data, max_line_bytes))
+    assert list(LineStream(blocks)) == list(LineStream(lines))
+
+
+def _read_lines(data: bytes, max_bytes: int) -> list[bytes]:
+    """Reads line by line. The rest of a line after a limit is left out unless a carriage return is in it."""
+    read, lines = io.BytesIO(data).readline, []
+    while part := read(max_bytes):
+        lines.append(part)
+        while not part.endswith(b"\n") and b"\r" not in part:
+            part = read(max_bytes) or b"\n"
+    return lines
