@@ -4,9 +4,10 @@ Each search has its own seed, which selects the fabric, the place of the fault a
 below `FIRST_VALIDATION_SEED`; the published page uses only seeds from there on. Results are added to `--results`, so an
 interrupted benchmark can be resumed. The page goes to bench/results/find.md:
 
-    nice python bench/find.py --nodes 4 16 64 --seeds 40
+    python bench/find.py --nodes 2 4 16 64 256 1024 --seeds 60 60 60 60 10 3 --processes 32
 
-The page shows all results of the file, also those of earlier calls.
+The page shows all results of the files, also those of earlier calls. Another machine can measure with `--no-page
+--limit-s 450`; `--page-only --results FILE FILE` then joins the files. Measuring needs only numpy, scipy and msgspec.
 """
 
 import argparse
@@ -15,15 +16,15 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import product
-from multiprocessing import Pool
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import islice, product, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from find_baselines import RULES, JobMeasurer
-from find_speed import speed_sentence
+from find_speed import is_speed_sentence, speed_sentence
 from msgspec import Struct
 
 from busbw.find.findings import make_findings
@@ -104,37 +105,82 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, nargs="+", default=list(NODES))
     parser.add_argument("--faults", nargs="+", default=list(FAULTS), choices=FAULTS)
     parser.add_argument("--slowdowns", type=float, nargs="+", default=list(SLOWDOWNS))
-    parser.add_argument("--seeds", type=int, default=40, help="searches of each row (default 40)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        nargs="+",
+        default=[40],
+        help="searches of each row, one number or one for each of --nodes",
+    )
     parser.add_argument("--first-seed", type=int, default=FIRST_VALIDATION_SEED)
     parser.add_argument("--no-baselines", action="store_true")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--limit-s", type=float, default=math.inf, help="submit no search after this time")
+    parser.add_argument("--results", type=Path, nargs="+", default=[RESULTS], help="new results go to the first file")
     parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--no-page", action="store_true", help="only measure")
+    parser.add_argument("--page-only", action="store_true", help="measure nothing, not even the speed")
     parser.add_argument("--failures", action="store_true", help="print each case that is not right")
     arguments = parser.parse_args()
+    if len(arguments.seeds) not in (1, len(arguments.nodes)):
+        parser.error("--seeds: takes one number, or one for each of --nodes")
     methods = ("find",) if arguments.no_baselines else ("find", *RULES)
-    arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    stored = read_scores(arguments.results)
-    done = {Case(score.method, score.fault, score.slowdown, score.nodes, score.seed) for score in stored}
-    cases = [
-        Case(method, fault, slowdown, nodes, arguments.first_seed + seed)
-        for nodes, fault, seed in product(arguments.nodes, arguments.faults, range(arguments.seeds))
-        for slowdown in (arguments.slowdowns if has_slowdown(fault) else [0.0])
-        for method in methods
-    ]
-    missing = [case for case in cases if case not in done and can_occur(case.fault, case.nodes)]
-    with Pool(arguments.processes) as pool, arguments.results.open("ab") as results:
-        for score in pool.imap_unordered(measure, missing, chunksize=4):
-            stored.append(score)
-            results.write(msgspec.json.encode(score) + b"\n")
-            results.flush()
-    selected = [score for score in stored if score.seed >= arguments.first_seed]
+    arguments.results[0].parent.mkdir(parents=True, exist_ok=True)
+    stored = {case_of(score): score for path in arguments.results for score in read_scores(path)}
+    if not arguments.page_only:
+        seeds = arguments.seeds if len(arguments.seeds) > 1 else arguments.seeds * len(arguments.nodes)
+        cases = [
+            Case(method, fault, slowdown, nodes, arguments.first_seed + seed)
+            for (nodes, count), fault in product(zip(arguments.nodes, seeds, strict=True), arguments.faults)
+            for slowdown, seed in product(arguments.slowdowns if has_slowdown(fault) else [0.0], range(count))
+            for method in methods
+            if can_occur(fault, nodes)
+        ]
+        missing = [case for case in cases if case not in stored]
+        for score in measure_all(missing, arguments.results[0], arguments.processes, arguments.limit_s):
+            stored[case_of(score)] = score
+    selected = [score for score in stored.values() if score.seed >= arguments.first_seed]
     if arguments.failures:
         print_failures(selected)
-    page = "\n".join(page_lines(selected))
-    arguments.page.write_text(page + "\n")
-    print(page)
+    if not arguments.no_page:
+        speed = stored_speed_sentence(arguments.page) if arguments.page_only else speed_sentence()
+        page = "\n".join(page_lines(selected, speed))
+        arguments.page.write_text(page + "\n")
+        print(page)
     return 0
+
+
+def measure_all(cases: Iterable[Case], path: Path, processes: int, limit_s: float) -> Iterator[Score]:
+    """Yields the scores of the cases, and adds each one to a file. After the limit, it submits no more cases.
+
+    The largest clusters are first, so that no long search runs alone at the end. Of clusters of a size, the searches
+    with the first seeds are first, so that an interrupted benchmark has a few searches of each row.
+    """
+    end_s = time.monotonic() + limit_s
+    largest_first = sorted(cases, key=lambda case: (-case.nodes, case.seed, case.method != "find"))
+    until_limit = takewhile(lambda _: time.monotonic() < end_s, largest_first)
+    with ProcessPoolExecutor(processes) as executor, path.open("ab") as results:
+        # Few cases are submitted in advance, because the executor starts all submitted cases.
+        running = {executor.submit(measure, case) for case in islice(until_limit, 2 * processes)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {executor.submit(measure, case) for case in islice(until_limit, len(done))}
+            for future in done:
+                score = future.result()
+                results.write(msgspec.json.encode(score) + b"\n")
+                results.flush()
+                yield score
+
+
+def case_of(score: Score) -> Case:
+    """Returns the case that has this score."""
+    return Case(score.method, score.fault, score.slowdown, score.nodes, score.seed)
+
+
+def stored_speed_sentence(page: Path) -> str:
+    """Returns the sentence of an earlier page about time and memory. Empty if the page has none."""
+    lines = page.read_text().splitlines() if page.exists() else []
+    return next((line for line in lines if is_speed_sentence(line)), "")
 
 
 def print_failures(scores: Iterable[Score]) -> None:
@@ -156,11 +202,14 @@ def can_occur(fault: str, nodes: int) -> bool:
 
 
 def read_scores(path: Path) -> list[Score]:
-    """Returns the scores of earlier runs."""
+    """Returns the scores of earlier runs. Removes an incomplete last line, which an interrupted run can leave."""
     if not path.exists():
         return []
-    with path.open("rb") as lines:
-        return [msgspec.json.decode(line, type=Score) for line in lines if line.endswith(b"\n")]
+    text = path.read_bytes()
+    complete = text[: text.rfind(b"\n") + 1]
+    if complete != text:
+        path.write_bytes(complete)
+    return [msgspec.json.decode(line, type=Score) for line in complete.splitlines()]
 
 
 def measure(case: Case) -> Score:
@@ -327,8 +376,8 @@ def baseline_result(fault: str, faults: list[SimulatedFault], accused: frozenset
     return "right" if accused == nodes else "missed"
 
 
-def page_lines(scores: list[Score]) -> Iterator[str]:
-    """Yields the page with the accuracy tables."""
+def page_lines(scores: list[Score], speed: str) -> Iterator[str]:
+    """Yields the page with the accuracy tables. `speed`: sentence about time and memory of a search."""
     groups: dict[tuple[int, str, float], dict[str, list[Score]]] = defaultdict(lambda: defaultdict(list))
     for score in scores:
         groups[score.nodes, score.fault, score.slowdown][score.method].append(score)
@@ -348,7 +397,7 @@ def page_lines(scores: list[Score]) -> Iterator[str]:
     yield "Their job is as slow as its slowest flow, so collisions of hashed uplinks fail healthy jobs, too."
     yield ""
     yield "Rows with few searches say little: one of 5 is 20 %. Real seconds include the simulation, under load."
-    yield speed_sentence()
+    yield speed
     yield "A kind of fault that a cluster of this size cannot have is missing."
     yield "Bad ports of a GPU (`gpu-ports`) are named only from a slow-down of 1.6 on, because healthy GPUs differ, too"
     yield "([measured](h200-x4-flows.md))."

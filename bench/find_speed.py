@@ -29,6 +29,11 @@ def speed_sentence() -> str:
     )
 
 
+def is_speed_sentence(line: str) -> bool:
+    """Returns True for a line that `speed_sentence` has written."""
+    return line.startswith(f"`busbw {' '.join(_SEARCH)}` takes")
+
+
 def _run_search() -> resource.struct_rusage:
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, "-c", _COMMAND, *_SEARCH], stdout=subprocess.DEVNULL, env=environment)
