@@ -18,8 +18,8 @@ from busbw.find.rounds import Load
 
 _Number = TypeVar("_Number", bound=np.generic)
 
-_MAX_CANDIDATES = 4000
-"""Maximum number of candidates, which bounds the time and memory of a search. Those with the most slow flows remain."""
+_MAX_CANDIDATES = 1500
+"""Maximum number of candidates, which bounds the time and memory of a search. Those least like chance remain."""
 _MIN_HASHED_SHARE = LINK_SHARES[-1] / 4
 """Minimum share of slow flows of a part with hashed links: a quarter of the smallest share that crosses a slow link.
 
@@ -153,8 +153,8 @@ class _FamilyCandidates:
 
     family: int
     numbers: Indices
-    slow_flows: Values
-    """Number of slow flows that cross each candidate."""
+    suspicion: Values
+    """Log likelihood ratio of each candidate's number of slow flows, compared with their number by chance."""
     penalty: float
 
 
@@ -186,12 +186,12 @@ class CandidateSelector:
         """
         slow = np.flatnonzero(self._is_evidence & is_slow)
         by_family = [self._of_family(family, slow, min_share, min_flows) for family in range(len(FAMILIES))]
-        slow_flows: Values = np.sort(np.concatenate([one.slow_flows for one in by_family]))
-        min_slow_flows = slow_flows[-_MAX_CANDIDATES] if len(slow_flows) > _MAX_CANDIDATES else 0.0
+        suspicion: Values = np.sort(np.concatenate([one.suspicion for one in by_family]))
+        min_suspicion = suspicion[-_MAX_CANDIDATES] if len(suspicion) > _MAX_CANDIDATES else -np.inf
         parts: list[Part] = []
         rows, flows, penalty = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], []
         for one in by_family:
-            selected = one.numbers[one.slow_flows >= min_slow_flows]
+            selected = one.numbers[one.suspicion >= min_suspicion]
             if len(selected):
                 for family_rows, crossing in self._crossings(one.family, selected):
                     rows.append(family_rows + len(parts))
@@ -219,7 +219,10 @@ class CandidateSelector:
             min_slow_flows = min_share * total.flows[numbers]
         numbers = numbers[slow_flows[numbers] >= min_slow_flows]
         penalty = FAMILIES[family].rarity + float(np.log(max(total.crossed_parts, 1)))
-        return _FamilyCandidates(family, numbers, slow_flows[numbers], penalty)
+        expected = total.flows[numbers] * (len(slow) / max(np.count_nonzero(is_evidence), 1))
+        counted = slow_flows[numbers]
+        suspicion = np.where(counted > expected, counted * np.log(counted / expected) - (counted - expected), 0.0)
+        return _FamilyCandidates(family, numbers, suspicion, penalty)
 
     def _healthy_slow_flows(self, columns: Columns) -> Values:
         """Returns, for each part, the expected number of collision-free flows that are slow without a fault."""

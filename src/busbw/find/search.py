@@ -1,4 +1,8 @@
-"""The search: measures the first rounds, explains them, and measures more rounds while questions are open."""
+"""The search: measures the first rounds, explains them, and measures more rounds while questions are open.
+
+First answer: the explanation of the first rounds. Hub: a GPU that sends to all others of its node at once, or receives
+from them. Open question: suspects that the measured rounds do not tell apart.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,8 +38,9 @@ class Search:
     max_rounds: int | None = None
     """Maximum number of rounds.
 
-    None: twice the rounds of the first answer (`first_answer_rounds`), and the rounds with hubs. If nothing is slow,
-    the rounds of `uncleared_pair_rounds` follow, and twice those of the first answer for the open questions."""
+    None: twice the rounds of the first answer (`first_answer_rounds`), but at least all planned rounds, and the rounds
+    with hubs again for the open questions. If nothing is slow, the rounds of `uncleared_pair_rounds` follow, and twice
+    those of the first answer for the open questions."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
     lost_nodes: Mapping[str, str] = field(default_factory=dict)
@@ -126,11 +131,11 @@ class Search:
             no_times = RoundResult(times_us=np.empty((0, 1)), errors={})
             self._keep(Round(load=Load.INSIDE, source=nothing, target=nothing), no_times)
 
-    def _keep(self, one: Round, result: RoundResult) -> None:
-        self.rounds.append(one)
+    def _keep(self, measured: Round, result: RoundResult) -> None:
+        self.rounds.append(measured)
         self.results.append(result)
         self._explanation = None
-        self.on_round(one, result)
+        self.on_round(measured, result)
 
     def _reject_silence(self) -> None:
         """Raises an error if no flow transferred data, because such flows say nothing about single parts."""
@@ -187,7 +192,7 @@ class Search:
         return np.isin(one.source, lost) | np.isin(one.target, lost)
 
     def _lacks_routes(self, one: Round, result: RoundResult) -> bool:
-        """True if all flows of a round across rails failed, because some networks do not connect their rails."""
+        """True if all flows of a round between lanes (`Cluster.lanes`) failed: some networks do not connect them."""
         cluster = self.measurer.cluster
         if one.load.is_inside or not result.is_dead.all():
             return False

@@ -7,6 +7,7 @@ import pytest
 from find_clusters import simulate
 from scipy.sparse import csr_array
 
+from busbw.find import candidates
 from busbw.find.candidates import Candidates, CrossingCounts
 from busbw.find.cluster import UNKNOWN
 from busbw.find.evidence import LINK_SHARES
@@ -48,6 +49,13 @@ def test_flows_are_counted_again_if_they_are_found_to_be_coupled() -> None:
         assert_as_counted_anew(counts, observed, np.ones(len(observed), dtype=bool))
 
 
+def test_a_small_part_is_kept_beside_large_ones_with_more_slow_flows_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = run_search("nic:3/1:2@0.2")
+    monkeypatch.setattr(candidates, "_MAX_CANDIDATES", 1)
+    (culprit,) = explain(search.observations()).culprits
+    assert FAMILIES[culprit.part.family].kind == "nic"
+
+
 def run_search(*faults: str, is_coupled: bool = False) -> Search:
     simulation = simulate("16x4", *faults, nodes_per_leaf=4).simulation
     simulation.is_coupled = is_coupled
@@ -74,9 +82,9 @@ def test_a_flow_that_may_collide_is_no_evidence_for_hashed_links() -> None:
     # The connection 0 has a slow flow (row 0 of the evidence) that may collide, and a fast flow alone (row 1).
     membership = csr_array(np.array([[0.0, 1.0], [1.0, 1.0]]))
     parts = (Part(uplink, 0), Part(FAMILIES.index(next(one for one in FAMILIES if one.kind == "node")), 0))
-    candidates = Candidates(parts, membership, penalty=np.zeros(2), connections=np.array([UNKNOWN, 0]))
-    uplink_totals, node_totals = candidates.totals(np.array([[5.0], [-1.0]]), np.arange(2))
+    selected = Candidates(parts, membership, penalty=np.zeros(2), connections=np.array([UNKNOWN, 0]))
+    uplink_totals, node_totals = selected.totals(np.array([[5.0], [-1.0]]), np.arange(2))
     expected = [math.log(share * math.exp(-1) + 1 - share) for share in LINK_SHARES]
     assert uplink_totals.tolist() == pytest.approx(expected)
     assert set(node_totals.tolist()) == {4.0}
-    assert candidates.rows_with(np.array([True, False])).tolist() == [1]
+    assert selected.rows_with(np.array([True, False])).tolist() == [1]
