@@ -86,6 +86,9 @@ class PlainColumns(Struct, array_like=True, frozen=True, gc=False):
             )
 
 
+_MIN_PASSES = 4
+"""Minimum number of rows for each size from which making only the last one takes less time than making all."""
+
 _COLUMN_BY_FIELD = {
     "line": "lines",
     "size_bytes": "sizes_bytes",
@@ -185,10 +188,11 @@ def last_rows_of_points(rows: Sequence[Row]) -> Iterator[Row]:
     for chunk in row_chunks(rows):
         if isinstance(chunk, PlainRows) and chunk.have_one_configuration:
             last_indices = {size_bytes: index for index, size_bytes in enumerate(chunk.columns.sizes_bytes)}
-            for index in sorted(last_indices.values()):
-                yield from chunk.columns.part(slice(index, index + 1)).rows(chunk.collective, chunk.ranks)
-        else:
-            yield from chunk
+            if _MIN_PASSES * len(last_indices) <= len(chunk):
+                for index in sorted(last_indices.values()):
+                    yield from chunk.columns.part(slice(index, index + 1)).rows(chunk.collective, chunk.ranks)
+                continue
+        yield from chunk
 
 
 def field_values(rows: Sequence[Row], field: str) -> Iterator[Any]:

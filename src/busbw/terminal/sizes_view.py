@@ -67,7 +67,7 @@ class SizesView:
     def title(self) -> str:
         """The collective, with the properties that all rows share."""
         table = self._table
-        collectives = list(dict.fromkeys(row.collective for row in last_rows_of_points(table.rows) if row.collective))
+        collectives = list(dict.fromkeys(filter(None, field_values(table.rows, "collective"))))
         title = ", ".join(collectives) or table.collective or table.program or "unknown collective"
         root = shared_value(table, "root")
         root_text = None if root is None else f"root {root}"

@@ -107,3 +107,13 @@ def test_questions_to_columns_have_the_answers_of_rows(chunks: list[PlainRows]) 
     assert list(rows_with_details((other,))) == [other]
     assert (have_wrong_data(chunked), have_wrong_data((other,))) == (False, True)
     assert tuple(first_rows(chunked, 5)) == rows[:5]
+
+
+def test_rows_are_made_together_if_each_is_the_last_of_its_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = FigureColumns([1.0] * 3, [1.0] * 3, [1.0] * 3)
+    columns = PlainColumns(
+        [1, 2, 3], [8, 16, 32], [None] * 3, ["float"] * 3, [None] * 3, [None] * 3, [0] * 3, *[figures] * 2
+    )
+    rows = join_rows([columns], "all_reduce", 8)
+    monkeypatch.delattr(PlainColumns, "part")  # makes the columns of a single row
+    assert tuple(last_rows_of_points(rows)) == rows

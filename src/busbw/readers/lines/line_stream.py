@@ -14,6 +14,8 @@ from busbw.readers.lines.cut_lines import CutRule
 
 _MAX_AHEAD_LINES = 512
 _MAX_AHEAD_BYTES = 1 << 20
+_MAX_LINES = 4096
+"""Maximum number of lines that are split together if carriage returns end them."""
 _MAX_ENTRY_LINES = 100
 _MAX_ENTRY_BYTES = 1 << 16
 _FIELD = re.compile(rb'\s*(?:"(?:[^"\\]|\\.){1,200}"\s*:|[}\]],?\s*\Z)')
@@ -77,7 +79,7 @@ class LineStream:
 
 
 def _split_into_lines(blocks: Iterable[bytes]) -> Iterator[list[NumberedLine]]:
-    """Yields the lines of each block with their numbers."""
+    """Yields the lines of each block with their numbers, together or in consecutive parts."""
     number = 0
     rest = b""
     """Beginning of a line that ends in the next block."""
@@ -100,6 +102,9 @@ def _split_into_lines(blocks: Iterable[bytes]) -> Iterator[list[NumberedLine]]:
             for part in parts:
                 number += not has_line_feed
                 lines.append((number, part + b"\n"))
+                if len(lines) >= _MAX_LINES:  # a text without line feeds is one long block
+                    yield lines
+                    lines = []
             if has_line_feed:
                 lines.append((number, rest + b"\n"))
                 rest = b""

@@ -1,6 +1,7 @@
 """Lines are the same for blocks of any length, and for single lines."""
 
 import io
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -34,3 +35,14 @@ def _read_lines(data: bytes, max_bytes: int) -> list[bytes]:
         while not part.endswith(b"\n") and b"\r" not in part:
             part = read(max_bytes) or b"\n"
     return lines
+
+
+def test_lines_between_carriage_returns_need_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in LineStream([b"x\r" * 500_000]))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count == 500_000
+    assert peak_bytes < 40_000_000
