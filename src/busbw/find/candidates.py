@@ -219,8 +219,8 @@ class CandidateSelector:
             min_slow_flows = min_share * total.flows[numbers]
         numbers = numbers[slow_flows[numbers] >= min_slow_flows]
         penalty = FAMILIES[family].rarity + float(np.log(max(total.crossed_parts, 1)))
-        expected = total.flows[numbers] * (len(slow) / max(np.count_nonzero(is_evidence), 1))
         counted = slow_flows[numbers]
+        expected = total.flows[numbers] * (len(slow) / max(int(is_evidence.sum()), 1))
         suspicion = np.where(counted > expected, counted * np.log(counted / expected) - (counted - expected), 0.0)
         return _FamilyCandidates(family, numbers, suspicion, penalty)
 
