@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import GOLDEN_RECORD, ROOT, FakeEngine
+from msgspec.structs import replace
 
 from busbw.cli.main import main
 from busbw.cli.outcome.speed import speed_sentence
@@ -33,6 +34,25 @@ def test_the_worst_of_several_configurations_is_named() -> None:
     assert text.startswith(
         "Speed: SLOW in 3 of 6 configurations, such as all_reduce float sum, 16 ranks: 161.8 GB/s at 4 GiB, "
     )
+
+
+def test_small_sizes_without_a_verdict_do_not_hide_that_of_the_largest_sizes() -> None:
+    (verdict,) = judge(read(GOLDEN / "logs/h200_x4_nccl_single_process.txt"))
+    latency, *others = verdict.bands
+    reason = "latency: the times differ too much"
+    unsure = replace(
+        verdict,
+        grade="UNSURE",
+        reasons=(reason,),
+        bands=(replace(latency, grade="UNSURE"), *others),
+    )
+    text = speed_sentence([unsure])
+    assert text.startswith(
+        "Speed: UNSURE: latency: the times differ too much; plateau GOOD: 353.2 GB/s at 1 GiB, expected "
+    )
+    assert text.endswith(f" GB/s ({H200}).")
+    hidden = replace(unsure, bands=tuple(replace(band, grade="UNSURE") for band in unsure.bands))
+    assert speed_sentence([hidden]) == f"Speed: UNSURE: {reason}."
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ The sentence is the verdict of `busbw check` on the record, in one line.
 
 from collections.abc import Sequence
 
-from busbw.judge import JudgedFigure, Verdict, worst
+from busbw.judge import BandVerdict, JudgedFigure, Verdict, worst
 from busbw.units import count_text, number_text, plain, size_text
 
 
@@ -30,14 +30,23 @@ def speed_sentence(verdicts: Sequence[Verdict]) -> str:
 
 
 def _evidence_text(verdict: Verdict) -> str:
-    """Returns the figure of the band with the largest sizes that has the verdict's grade. Otherwise the reason."""
+    """Returns the figure of the band with the largest sizes that has the verdict's grade. Otherwise the reason.
+
+    If a run is UNSURE because of its smaller sizes, the grade and figure of its largest sizes follow the reason.
+    """
     band = next((band for band in reversed(verdict.bands) if band.grade == verdict.grade), None)
-    if verdict.grade == "UNSURE" or band is None:
-        return verdict.reasons[0]
+    if verdict.grade != "UNSURE" and band is not None:
+        return f"{_figure_of(band)} ({verdict.yardstick})"
+    reason = verdict.reasons[0]
+    largest = verdict.bands[-1] if verdict.bands else None
+    if largest is None or largest.grade == "UNSURE":
+        return reason
+    return f"{reason}; {largest.band} {largest.grade}: {_figure_of(largest)} ({verdict.yardstick})"
+
+
+def _figure_of(band: BandVerdict) -> str:
     measured, expected = figure_texts(band.worst, as_time=band.is_shown_as_time)
-    unit = measured.partition(" ")[2]
-    size = size_text(band.worst.size_bytes)
-    return f"{measured} at {size}, expected {expected} {unit} ({verdict.yardstick})"
+    return f"{measured} at {size_text(band.worst.size_bytes)}, expected {expected} {measured.partition(' ')[2]}"
 
 
 def figure_texts(figure: JudgedFigure, *, as_time: bool) -> tuple[str, str]:
