@@ -33,6 +33,10 @@ class Finished:
     out: str
     err: str
 
+    def json(self) -> Any:
+        """The document in the output. Warnings of mpirun, which the log of a pod also has, may stand before it."""
+        return json.loads(self.out[self.out.index("{") :])
+
 
 @dataclass
 class Launch:

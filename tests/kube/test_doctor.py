@@ -36,7 +36,7 @@ def test_the_odd_node_is_named(cluster: Cluster, nodes: Kubelet, launches: Launc
     launch = launches.start(*words, command="doctor")
     ended = launch.finish()
     assert ended.code == 5, ended.err
-    result = json.loads(ended.out)
+    result = ended.json()
     assert sorted(result["nodes"]) == nodes.nodes
     findings = {each["check"]: each for each in result["findings"]}
     variable = findings["env-cuda-launch-blocking"]
@@ -49,5 +49,5 @@ def test_the_odd_node_is_named(cluster: Cluster, nodes: Kubelet, launches: Launc
 def test_the_pods_themselves_are_examined(cluster: Cluster, kubelet: Kubelet, launches: Launches) -> None:
     ended = launches.run("--nodes", "3", "--json", command="doctor")
     assert ended.code in (0, 1, 3, 5), ended.err  # this machine decides
-    assert sorted(json.loads(ended.out)["nodes"]) == kubelet.nodes
+    assert sorted(ended.json()["nodes"]) == kubelet.nodes
     wait_until_clean(cluster)

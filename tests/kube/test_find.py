@@ -1,7 +1,5 @@
 """`busbw find kubernetes` in pods on three nodes."""
 
-import json
-
 import pytest
 
 from .cluster import Cluster
@@ -16,7 +14,7 @@ def test_a_search_measures_all_pods(cluster: Cluster, kubelet: Kubelet, launches
     launch = launches.start(*words, command="find")
     ended = launch.finish()
     assert ended.code in (0, 5, 6), ended.err  # the load of this machine decides
-    result = json.loads(ended.out)
+    result = ended.json()
     assert (result["complete"], result["rounds"]) == (True, 2)
     assert {each["kind"]: each["all_parts"] for each in result["power"]}["node"] == 3
     (run,) = (record for record in launch.records() if record["kind"] == "search")
