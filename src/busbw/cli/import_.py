@@ -24,7 +24,7 @@ from busbw.exporters.redact import redact_all
 from busbw.files import path_text
 from busbw.json_output import encode_item, json_object, object_with_lists, print_object
 from busbw.logs import Log, Refusal, Table
-from busbw.plain_rows import PlainRows
+from busbw.plain_rows import PlainRows, field_values
 from busbw.readers import Event, LogNote, TableChunk, UserClaims
 from busbw.terminal import Column, StreamConsole, activity, table_lines
 from busbw.units import count_text, escape_json, plain, shorten, size_range_text
@@ -66,19 +66,16 @@ class _TableSummary:
     def add(self, table: Table) -> None:
         """Adds another chunk of the same table."""
         rows = table.rows
+        sizes_bytes = list(field_values(rows, "size_bytes"))
+        self.dtypes.update(filter(None, field_values(rows, "dtype")))
+        self.variants.update(filter(None, field_values(rows, "variant")))
         busbws_gbps: list[float | None] = [self.best_busbw_gbps]
         algbws_gbps: list[float | None] = [self.best_algbw_gbps]
         if isinstance(rows, PlainRows):  # faster than to make the rows
-            columns = rows.columns
-            sizes_bytes = columns.sizes_bytes
-            self.dtypes.update(columns.dtypes)
-            for figures in (columns.out_of_place, columns.in_place):
+            for figures in (rows.columns.out_of_place, rows.columns.in_place):
                 busbws_gbps += figures.busbws_gbps
                 algbws_gbps += figures.algbws_gbps
         else:
-            sizes_bytes = [row.size_bytes for row in rows]
-            self.dtypes.update(row.dtype for row in rows if row.dtype)
-            self.variants.update(row.variant for row in rows if row.variant)
             for row in rows:
                 busbws_gbps += [figure.busbw_gbps for figure in row.figures.values()]
                 algbws_gbps += [figure.algbw_gbps for figure in row.figures.values()]
