@@ -25,10 +25,10 @@ import msgspec
 import numpy as np
 from find_baselines import RULES, JobMeasurer
 from find_speed import is_speed_sentence, speed_sentence
+from find_truth import baseline_result, find_result, truth_of
 from msgspec import Struct
 
 from busbw.find.findings import make_findings
-from busbw.find.naming import NamedPart
 from busbw.find.search import Search
 from busbw.simulator.fabric import Fabric, Layout
 from busbw.simulator.faults import SimulatedFault
@@ -68,8 +68,6 @@ _GROUP_SIZES: dict[Layout, tuple[int, ...]] = {"rail": (4, 8, 16, 32), "leaf-spi
 """Numbers of nodes below one leaf switch, by layout."""
 _MAX_NAMES = 12
 """Maximum number of named parts that a score stores."""
-_NETWORK_FAULTS = ("rail", "leaf", "uplink", "one-uplink")
-"""Faults outside of the nodes. The rules name only nodes, so each node that they name is wrong."""
 
 
 class Score(Struct, frozen=True):
@@ -302,78 +300,6 @@ def draw_fault(fault: str, slowdown: float, fabric: Fabric, random: np.random.Ge
         slowdown=slowdown,
         share=_SLOW_SHARE if fault == "intermittent" else 1.0,
     )
-
-
-def truth_of(fault: SimulatedFault, fabric: Fabric) -> list[NamedPart]:
-    """Returns the parts that name a fault correctly. Several, if they are the same hardware."""
-    place = fault.place
-    node = f"n{place[0]}"
-    leaves = {number: name for name, number in fabric.leaf_numbers().items()}
-    if fault.kind in ("nic", "nic-send", "nic-receive", "failover"):
-        direction = {"nic-send": "send", "nic-receive": "receive"}.get(fault.kind, "both")
-        nics = [place[1]] if fault.kind != "failover" else [place[1], (place[1] + 1) % fabric.gpus]
-        return [
-            NamedPart(kind="nic", node=node, nic=f"mlx5_{nic}", gpu=nic, rail=nic, direction=direction)  # type: ignore[arg-type]
-            for nic in nics
-        ]
-    if fault.kind == "gpu":
-        return [NamedPart(kind="gpu", node=node, gpu=place[1])]
-    if fault.kind == "gpu-ports":
-        return [NamedPart(kind="nvlink", node=node, gpus=(place[1],))]
-    if fault.kind == "nvlink":
-        return [NamedPart(kind="nvlink", node=node, gpus=tuple(sorted(place[1:])))]
-    if fault.kind == "node":
-        return [NamedPart(kind="node", node=node, direction="both")]
-    if fault.kind == "pair":
-        return [NamedPart(kind="pair", nodes=tuple(f"n{number}" for number in sorted(place)), direction="both")]
-    has_one_leaf_per_rail = fabric.layout == "rail" and fabric.nodes <= fabric.nodes_per_group
-    rail = NamedPart(kind="rail", rail=place[0])
-    if fault.kind == "rail" and not has_one_leaf_per_rail:
-        return [rail]
-    if fault.kind in ("rail", "leaf"):
-        leaf = NamedPart(kind="leaf", leaf=leaves[place[0]])
-        return [rail, leaf] if has_one_leaf_per_rail else [leaf]
-    return [NamedPart(kind="uplink", leaf=leaves[place[0]], direction="both")]
-
-
-def find_result(
-    fault: str, truth: list[list[NamedPart]], findings: Iterable[NamedPart], undecided: Iterable[NamedPart]
-) -> str:
-    """Returns the result of a search. Right: all faults are named, and nothing else."""
-    named = [_without_figures(finding) for finding in findings]
-    faulty_parts = [part for same_hardware in truth for part in same_hardware]
-    if any(part not in faulty_parts for part in named):
-        return "wrong"
-    open_parts = list(undecided)
-    if fault == "failover":
-        # No flow can show which of the two NICs failed: both share one port.
-        pair = truth[0]
-        return "right" if all(part in named or part in open_parts for part in pair) else "missed"
-    if open_parts:
-        return "undecided"
-    is_each_fault_named = all(any(part in named for part in same_hardware) for same_hardware in truth)
-    return "right" if is_each_fault_named else "missed"
-
-
-def _without_figures(part: NamedPart) -> NamedPart:
-    """Returns the names of a finding without its figures."""
-    return NamedPart(**{name: getattr(part, name) for name in NamedPart.__struct_fields__})
-
-
-def baseline_result(fault: str, faults: list[SimulatedFault], accused: frozenset[int]) -> str:
-    """Returns the result of a rule, which can only name nodes. Right: exactly the nodes with a fault."""
-    if not faults:
-        return "wrong" if accused else "right"
-    if not accused:
-        return "missed"
-    if fault in _NETWORK_FAULTS:
-        return "wrong"
-    if fault == "pair":  # one of the two nodes suffices
-        return "right" if accused <= set(faults[0].place) else "wrong"
-    nodes = {simulated_fault.place[0] for simulated_fault in faults}
-    if not accused <= nodes:
-        return "wrong"
-    return "right" if accused == nodes else "missed"
 
 
 def page_lines(scores: list[Score], speed: str) -> Iterator[str]:
