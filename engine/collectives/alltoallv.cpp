@@ -1,5 +1,9 @@
-// alltoallv: every rank may send a different amount to every rank, as a TrafficPattern describes. There are four
-// patterns; each has an overload of elements_sent and param_count below.
+// alltoallv: every rank may send a different amount to every rank, as a TrafficPattern describes. Each of the patterns
+// has an overload of elements_sent and param_count below:
+//   DistanceSpread: the amount depends on the distance between both ranks, as in nccl-tests
+//   ByteMatrix: bytes of each pair of ranks, from NCCL_TESTS_ALLTOALLV_MATRIX_FILE
+//   CountMatrix: elements of each pair of ranks, from --skew file:PATH
+//   ReceiverShares: every rank sends the same share to a receiver, from --skew zipf:S or hot:K
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +16,8 @@ namespace {
 
 /// A call of alltoallv on `ranks` ranks.
 struct PatternCall {
-  /// Shape::param_count. DistanceSpread: mean number of elements from a rank to one rank. ReceiverShares: number of
-  /// elements from a rank to all ranks. Matrices: 0.
+  /// Shape::param_count, the count in the row. DistanceSpread: mean number of elements from a rank to one rank.
+  /// ReceiverShares: number of elements from a rank to all ranks. Matrices: 0.
   std::size_t count;
   std::size_t element_bytes;
   int ranks;

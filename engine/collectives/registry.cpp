@@ -18,7 +18,8 @@ const std::vector<CollectiveEntry>& all_collectives() {
 }
 
 std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings) {
-  if (name == kFlowsName) return make_flow_exchange({}, 0);
+  // Flows are not in the list, because they are no program. This object describes them; each round makes its own.
+  if (name == kFlowsName) return make_flow_exchange(/*flows=*/{}, /*rank=*/0);
   const auto& entries = all_collectives();
   const auto entry = std::ranges::find(entries, name, &CollectiveEntry::name);
   if (entry == entries.end()) return nullptr;

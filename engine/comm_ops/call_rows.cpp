@@ -1,4 +1,7 @@
 // Computes the rows of comm_ops: times, late and slow ranks, and the calls that nccl-tests' timers count.
+//
+// A test such as split first makes a parent communicator by an init, and then its own communicator from the parent.
+// nccl-tests counts the calls of both with the same timers.
 #include "comm_ops/call_rows.hpp"
 
 #include <fmt/format.h>
@@ -131,7 +134,8 @@ std::vector<std::vector<double>> by_call(const std::vector<std::vector<double>>&
   return calls_s;
 }
 
-/// Appends the calls to the timer with this name. Adds the timer if it is missing. `times_s`: [rank][call].
+/// Appends the calls to the timer with this name. Adds the timer if it is missing. `is_optional`: as
+/// TimerCalls::is_optional. `times_s`: [rank][call].
 void add_to_timer(std::vector<TimerCalls>& timers, const std::string& name, bool is_optional,
                   const std::vector<std::vector<double>>& times_s) {
   auto timer = std::ranges::find(timers, name, &TimerCalls::timer);
@@ -139,18 +143,19 @@ void add_to_timer(std::vector<TimerCalls>& timers, const std::string& name, bool
   for (auto& call_s : by_call(times_s)) timer->calls_s.push_back(std::move(call_s));
 }
 
-/// Adds a call to the timers with which nccl-tests times it. Without a library, the timer has the name of the test.
+/// Adds a call to the timers with which nccl-tests times it. The name of a timer is the function of the library.
+/// Without a library, it is the test and the call, as in "split create".
 void add_to_timers(std::vector<TimerCalls>& timers, CreationKind test, RankCalls calls, const Backend& backend) {
   const LifecycleCall call = calls.front()->call;
-  // The parent communicator of a test was made by the call of an init.
-  const CreationKind kind = calls.front()->is_of_parent ? CreationKind::init : test;
-  const std::string function = backend.lifecycle_function(kind, call);
+  const CreationKind creation = calls.front()->is_of_parent ? CreationKind::init : test;
+  const std::string function = backend.lifecycle_function(creation, call);
   std::vector<std::vector<double>> times_s;
   for (const CallTimes* times : calls) times_s.push_back(times->time_s);
   if (function.empty()) {
-    // Only the creation of the parent has the name of an init. Its other calls are timed with those of the test.
-    const CreationKind named_test = call == LifecycleCall::create ? kind : test;
-    return add_to_timer(timers, fmt::format("{} {}", name(named_test), name(call)), call == LifecycleCall::rendezvous,
+    // The creation of the parent counts as "init create". The other calls of the parent count for the test.
+    const CreationKind named_test = call == LifecycleCall::create ? creation : test;
+    const bool is_preparation = call == LifecycleCall::rendezvous;
+    return add_to_timer(timers, fmt::format("{} {}", name(named_test), name(call)), /*is_optional=*/is_preparation,
                         times_s);
   }
   const std::string function_timer = fmt::format("NCCL {}", function);

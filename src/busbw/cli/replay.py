@@ -1,4 +1,8 @@
-"""`busbw replay`: executes the collectives of a recorded step again, and compares the times with the recording."""
+"""`busbw replay`: executes the collectives of a recorded step again, and compares the times with the recording.
+
+The replay runs twice. The timed pass measures the step. The traced pass writes a trace for the times of the calls. It
+is a pass of its own, because tracing takes time.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,8 +40,8 @@ from busbw.traces.read import read_trace
 from busbw.traces.redact import write_anonymous_trace
 from busbw.units import count_text, size_text
 
-_RECORDED_PASS = ("-w", "2", "-N", "1", "-c", "0")
-"""Flags of the recorded pass: 2 warmup iterations, 1 cycle, no check. Recording takes time: another pass is timed."""
+_TRACED_PASS = ("-w", "2", "-N", "1", "-c", "0")
+"""Flags of the traced pass: 2 warmup iterations, 1 cycle, no check."""
 _MAX_ITERATIONS = 20
 """Iterations of a pass, as in other runs."""
 _MIN_ITERATIONS = 5
@@ -106,17 +110,17 @@ def replay(
     with checked_interrupts() as check_interrupt, open_destination(records_path, store, REPLAY) as destination:
         check_interrupt()
         program_file = destination.path.with_name(f"{destination.path.stem}-program.json")
-        arguments = (*objective.prepare_arguments(program_file, _no_flags), *_iteration_flags(objective))
+        arguments = (*objective.prepare_arguments(program_file, _no_default_flags), *_iteration_flags(objective))
         job = Job(objective.engine_program, arguments, records=destination.path)
-        engine_code = local.submit(local.render(job), _SILENT) if as_json else local.submit(local.render(job))
+        launcher_code = local.submit(local.render(job), _SILENT) if as_json else local.submit(local.render(job))
         check_interrupt()
-        engine_code = verified_exit_code(engine_code, record_kinds(destination.path), words)
+        engine_code = verified_exit_code(launcher_code, record_kinds(destination.path), words)
         exit_code = rank_lost_if_crashed(ExitStatus(engine_code))
         destination.on_exit(exit_code)
         if engine_code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             return exit_code
         run = read(destination.path)
-        replayed, problem = _record_calls(objective, (*arguments, *_recorded_pass(run)), trace_directory)
+        replayed, problem = _trace_calls(objective, (*arguments, *_traced_pass_flags(run)), trace_directory)
         check_interrupt()
     result = _result(objective, run, replayed, problem)
     if as_json:
@@ -156,9 +160,9 @@ def _iteration_flags(objective: Objective) -> tuple[str, ...]:
     return ("-n", str(iterations))
 
 
-def _recorded_pass(run: RunRecords) -> tuple[str, ...]:
-    """Returns the additional flags of the recorded pass. `run` is the timed pass."""
-    return ("-n", str(_iteration_count((_step_us(run) or 0) / 1e6)), *_RECORDED_PASS)
+def _traced_pass_flags(run: RunRecords) -> tuple[str, ...]:
+    """Returns the additional flags of the traced pass. `run` is the timed pass."""
+    return ("-n", str(_iteration_count((_step_us(run) or 0) / 1e6)), *_TRACED_PASS)
 
 
 def _step_us(run: RunRecords) -> float | None:
@@ -167,7 +171,8 @@ def _step_us(run: RunRecords) -> float | None:
     return row.stats.median_us if row.stats else row.time_us
 
 
-def _no_flags(_names: set[str]) -> tuple[str, ...]:
+def _no_default_flags(_user_flags: set[str]) -> tuple[str, ...]:
+    """Returns no flags: the trace states ranks and sizes."""
     return ()
 
 
@@ -186,10 +191,10 @@ def _print_models(*, as_json: bool) -> int:
     return ExitCode.GOOD
 
 
-def _record_calls(
+def _trace_calls(
     objective: Objective, arguments: Sequence[str], kept_directory: Path | None
 ) -> tuple[TraceAnalysis | None, str]:
-    """Runs the replay again and records it. Returns the analysis of the recording, or None and the problem."""
+    """Runs the traced pass. Returns the analysis of its trace, or None and the problem."""
     with TemporaryDirectory() as temporary:
         directory = kept_directory or Path(temporary)
         if kept_directory:
@@ -205,7 +210,7 @@ def _record_calls(
             environment=tuple(environment.items()),
         )
         if code := local.submit(local.render(job), _SILENT):
-            return None, f"the recorded pass ended with exit code {code}"
+            return None, f"the traced pass ended with exit code {code}"
         try:
             return analyze(prepare_trace(read_trace(directory))), ""
         except BusbwError as error:

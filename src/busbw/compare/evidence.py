@@ -1,7 +1,7 @@
 """Estimates the speed-up of one time at one point, with its uncertainty, from the strongest basis that the logs allow.
 
-The bases are, in this order: runs, stretches of iterations, and the printed figures. A stretch is a range of
-consecutive iterations. A cycle is a pass of one run over all sizes (-N).
+The bases are, in this order: `runs`, `iterations` (compared by stretches) and `means` (the printed figures). A stretch
+is a range of consecutive iterations. A cycle is a pass of one run over all sizes (-N).
 """
 
 import math
@@ -62,7 +62,7 @@ class Evidence:
     basis: Basis
     speedup: float | None
     interval: stats.Interval | None
-    """Interval of the logarithm of the speed-up. None for single figures, or if it is too wide."""
+    """Interval of the logarithm of the speed-up. None for the basis `means`, or if it is too wide."""
     rounding: tuple[float, float] | None
     """Bounds of the speed-up from rounding of the printed digits. Only for the basis `means`."""
     compared: TimeQuantity = "median_us"
@@ -75,16 +75,17 @@ class Evidence:
 
 
 def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
-    """Estimates the speed-up by the strongest basis: runs, then stretches of iterations, then single figures."""
+    """Estimates the speed-up by the strongest basis: runs, then iterations, then printed figures."""
     quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.a, comparison.b)
     if evidence := _evidence_from_runs(comparison, quantity, alpha):
         return evidence
-    samples_describe_quantity = quantity != "time_us"  # `program_time` selects it if the samples exclude launch time
+    # `program_time` returns "time_us" only if the samples exclude the launch time.
+    samples_describe_quantity = quantity != "time_us"
     if samples_describe_quantity and (evidence := _evidence_from_iterations(comparison, quantity, alpha)):
         return evidence
-    # Logs with device times state the device time and `time_us`, but not the median.
-    is_stated = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
-    return _evidence_from_means(comparison.a, comparison.b, (quantity,) if is_stated else _PRINTED_QUANTITIES)
+    # Logs with device times print the device time and `time_us`. No log prints the median.
+    is_printed = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
+    return _evidence_from_means(comparison.a, comparison.b, (quantity,) if is_printed else _PRINTED_QUANTITIES)
 
 
 def _evidence_from_runs(comparison: TimeComparison, quantity: TimeQuantity, alpha: float) -> Evidence | None:

@@ -28,8 +28,9 @@ _MIN_LAUNCHED_HIGH_US = 36.0
 
 The launch dominates the time of small operations, so this minimum does not depend on the collective. It is 20 us, the
 time of a small operation on 4 x H200, times 1.8, the factor between two starts of one command
-(`statistics.run_variation`). With -g 4, a broadcast of 1 KiB takes 25 us on the same GPUs, and alltoall 29 to 40 us
-(bench/results/h200-x4-parity.md): further launches and the model's latency can raise the upper end above 36 us."""
+(`statistics.run_variation`). With -g 4 on the same GPUs, a broadcast of 1 KiB takes 25 us, which is below this minimum.
+Alltoall takes up to 40 us (bench/results/h200-x4-parity.md). There the model's latency, and further launches, give a
+higher upper end."""
 
 _LAUNCH_US = 2.9
 """Time that a thread needs for each further kernel launch. Measured on 4 x H200 with empty kernels in a stream."""

@@ -1,7 +1,9 @@
 """Search for the best method config of each size. Pure functions from times to configs; tuning.py measures the times.
 
 A method config is a method of the fast path with the blocks, and the threads per block, of its kernel. The smaller of
-two configs has fewer blocks, or equally many blocks and fewer threads.
+two configs has fewer blocks, or equally many blocks and fewer threads. The method `exchange` copies through slots,
+which are buffers of limited size. The method `direct` accesses the buffers of the peers, which must be windows that the
+program has registered with NCCL.
 
 The search has three stages, all measured in CUDA graphs:
 

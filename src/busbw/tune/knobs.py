@@ -59,7 +59,12 @@ def load_knobs() -> tuple[Knob, ...]:
 
 
 def default_candidates(backend: str, collective: str | None, hosts: int) -> list[Candidate]:
-    """Returns the candidates of knobs.toml for a backend, a collective (None: a step of any) and a number of hosts.
+    """Returns the candidates of knobs.toml for a backend, a collective and a number of hosts.
+
+    Args:
+        backend: Name of the backend.
+        collective: Collective that is measured. None: a step of a trace, which may have any collectives.
+        hosts: Number of hosts.
 
     Raises:
         UsageError: No knob is known for the backend.

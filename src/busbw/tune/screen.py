@@ -25,6 +25,8 @@ from busbw.units import size_text
 
 ROUNDS = 5
 """Rounds of the screening. Each round measures the base and every candidate once, in random order."""
+_LogSpeedups = dict[PointKey, list[float]]
+"""log(speed of a candidate / speed of the base) in each round, by point: 0.05 is about 5 % faster."""
 
 
 @dataclass
@@ -84,10 +86,6 @@ def screen(
     for entry, candidate_speedups in zip(usable, log_speedups, strict=True):
         entry.gains = _gains_by_size(candidate_speedups)
     return screened
-
-
-_LogSpeedups = dict[PointKey, list[float]]
-"""log(speed of a candidate / speed of the base) in each round, by point: 0.05 is about 5 % faster."""
 
 
 def _add_log_speedups(log_speedups: _LogSpeedups, *, base: Block, candidate: Block) -> None:

@@ -18,8 +18,8 @@ class SocketBackend final : public HostBackend {
  public:
   /// This process runs ranks `first_rank` to `first_rank + ranks - 1` of the job. `version` is the program's own
   /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it. `first_on_host`: position of
-  /// `first_rank` among the ranks of its host, only for flows. Each rank of flows uses one network interface, and the
-  /// ranks of a host take its interfaces in turn. If empty, each rank uses all interfaces.
+  /// `first_rank` among the ranks of its host. If it is set, as by `busbw-engine flows`, each rank uses one network
+  /// interface, and the ranks of a host take its interfaces in turn. Otherwise each rank uses all interfaces.
   SocketBackend(int first_rank, int ranks, std::string version, std::optional<int> first_on_host = {});
 
   std::size_t work_bytes(int ranks) const override;
@@ -29,7 +29,7 @@ class SocketBackend final : public HostBackend {
   void reserve(int ranks, std::size_t buffer_bytes) override;
 
  private:
-  /// Makes connections for each communicator, so layers do not matter. For flows, `group` must be `world`. Throws the
+  /// Makes new connections for each communicator, so it ignores `layer`. For flows, `group` must be `world`. Throws the
   /// errors of SocketMesh.
   std::unique_ptr<Communicator> connect_layer(Team& world, Team& group, int layer) override;
   void add_used_interfaces(const std::vector<Interface>& interfaces);

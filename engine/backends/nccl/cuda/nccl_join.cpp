@@ -42,7 +42,7 @@ struct NcclConfigV2_30 {
 static_assert(offsetof(NcclConfigV2_30, cta_policy) == offsetof(ncclConfig_t, CTAPolicy));
 static_assert(sizeof(NcclConfigV2_30) == 96);
 
-/// Configuration of a communicator, for a library since kFirstVersionWithCtaPolicy.
+/// Returns the configuration of a communicator. Only libraries with `reads_config` read it.
 NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& options) {
   NcclConfigV2_30 config;
   config.version = static_cast<unsigned>(std::min(library.version, kFirstVersionWithMaxPeers));
@@ -53,7 +53,7 @@ NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& optio
   // would be measured differently.
   if (library.version >= kFirstVersionWithNvlinkSchedule) config.nvlink_centric_sched = 1;
   if (library.version >= kFirstVersionWithMaxPeers && options.max_peers) config.max_p2p_peers = *options.max_peers;
-  // Earlier versions have only one context. nccl-tests leaves their default, too.
+  // 2.30 has the member, but supports only one context. nccl-tests leaves its default, too.
   if (library.version >= kFirstVersionWithRmaContexts && options.rma_contexts > 0)
     config.rma_contexts = options.rma_contexts;
   return config;
@@ -63,7 +63,7 @@ NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& optio
 
 SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int roots) {
   SharedUniqueIds shared;
-  std::vector<ncclUniqueId> own_ids;  // one id if this rank is a root
+  std::vector<ncclUniqueId> own_ids;  // one id if this rank makes the id of a root, otherwise none
   if (is_first_of_root(group.rank(), group.size(), roots))
     shared.result = library.call.get_unique_id(&own_ids.emplace_back());
   if (roots == 1) {

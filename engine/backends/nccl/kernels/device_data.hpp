@@ -7,12 +7,12 @@
 
 namespace busbw {
 
-/// Writes the range of the stream to memory.
+/// Writes this range of the data stream to its memory, in order with the other work of the CUDA stream `stream`.
 cudaError_t launch_fill(const DeviceRange& range, cudaStream_t stream);
 
-/// Adds the number of differing words to `*differing` on the device. Words have 16 bytes; the bytes before and after
-/// the aligned words count as a word each. 0 means that all bytes are equal. The number is at most that of wrong
-/// elements if the memory is aligned to elements.
+/// Adds the number of differing words to `*differing` on the device. 0 means that all bytes are equal. A word is 16
+/// aligned bytes. The bytes before the first aligned word together count as one word, and so do those after the last
+/// one. If the memory is aligned to elements, the number is at most that of wrong elements.
 cudaError_t launch_compare(const DeviceRange& range, unsigned long long* differing, cudaStream_t stream);
 
 }  // namespace busbw

@@ -126,24 +126,25 @@ def process_count(hosts: Sequence[HostSlots]) -> int:
     return sum(host.processes for host in hosts)
 
 
-def root_address_by_name(hosts: Sequence[HostSlots], name: str) -> str:
-    """Returns the address of process 0 for the other hosts: the name, or the loopback address for a single host.
+def root_address_by_name(hosts: Sequence[HostSlots], resolved_name: str) -> str:
+    """Returns the address of process 0 for the other hosts. It is the loopback address for a single host.
 
     Args:
         hosts: All hosts of the job.
-        name: Name of the first host, which runs process 0.
+        resolved_name: Name or address that the first host's name stands for, such as the HostName of its ssh alias.
+            The first host runs process 0.
 
     Raises:
-        UsageError: The name is a loopback address, so the other hosts cannot reach process 0.
+        UsageError: The resolved name is a loopback address, so the other hosts cannot reach process 0.
     """
     if len(hosts) == 1:
         return "127.0.0.1"
-    if name.startswith(_LOOPBACK):
+    if resolved_name.startswith(_LOOPBACK):
         raise UsageError(
-            f"the first host, {hosts[0].name}, resolves to {name}, which other hosts cannot reach",
+            f"the first host, {hosts[0].name}, resolves to {resolved_name}, which other hosts cannot reach",
             remedy="use a name that all hosts resolve, or set --root-address ADDRESS",
         )
-    return name
+    return resolved_name
 
 
 def in_url(address: str) -> str:

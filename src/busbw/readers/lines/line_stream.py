@@ -1,21 +1,22 @@
 """Splits a log into numbered lines, joins some of them, and reads ahead a bounded number of them.
 
-Log services indent the entries that they export as JSON. A field of an entry may name the writer of the line in another
-field, so the lines of an entry are joined. cut_lines.py joins lines that were cut.
+Log services export each log line as a JSON object, an entry, and some write every field of it on a line of its own. One
+field has the log line and another its writer, so the lines of an entry are joined to one. cut_lines.py joins lines that
+were cut.
 """
 
 import io
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, count, islice, repeat
 
 from busbw.readers.lines.cut_lines import CutRule
 
 _MAX_AHEAD_LINES = 512
 _MAX_AHEAD_BYTES = 1 << 20
-_MAX_LINES = 4096
-"""Maximum number of lines that are split together if carriage returns end them."""
+_MAX_BATCH_LINES = 4096
+"""Maximum number of lines that are yielded together if carriage returns end them. A log may have no line feeds."""
 _MAX_ENTRY_LINES = 100
 _MAX_ENTRY_BYTES = 1 << 16
 _FIELD = re.compile(rb'\s*(?:"(?:[^"\\]|\\.){1,200}"\s*:|[}\]],?\s*\Z)')
@@ -32,7 +33,7 @@ class LineStream:
     """
 
     def __init__(self, blocks: Iterable[bytes], cut_rule: CutRule | None = None) -> None:
-        """Stores the blocks, each of which is one or several whole lines."""
+        """Stores the blocks: whole lines that line feeds end, or any part of a log without line feeds."""
         numbered_blocks = _split_into_lines(blocks)
         if cut_rule:
             numbered_blocks = ([line] for line in cut_rule.join(chain.from_iterable(numbered_blocks)))
@@ -62,19 +63,19 @@ class LineStream:
 
     def look_ahead(self) -> list[str]:
         """Returns the lines that follow, up to a bound, except those that it returned before."""
-        count = byte_count = 0
-        while count < _MAX_AHEAD_LINES and byte_count < _MAX_AHEAD_BYTES:
-            if count == len(self._ahead):
+        line_count = byte_count = 0
+        while line_count < _MAX_AHEAD_LINES and byte_count < _MAX_AHEAD_BYTES:
+            if line_count == len(self._ahead):
                 block = next(self._blocks, None)
                 if block is None:
                     break
                 self._ahead.extend(block)
             else:
-                byte_count += len(self._ahead[count][1])
-                count += 1
+                byte_count += len(self._ahead[line_count][1])
+                line_count += 1
         first_new = max(0, self._shown_count - self._taken_count)
-        lines = [line.decode("utf-8", errors="replace") for _, line in islice(self._ahead, first_new, count)]
-        self._shown_count = max(self._shown_count, self._taken_count + count)
+        lines = [line.decode("utf-8", errors="replace") for _, line in islice(self._ahead, first_new, line_count)]
+        self._shown_count = max(self._shown_count, self._taken_count + line_count)
         return lines
 
 
@@ -92,30 +93,36 @@ def _split_into_lines(blocks: Iterable[bytes]) -> Iterator[list[NumberedLine]]:
         lines = []
         for read in io.BytesIO(block):
             line, rest = rest + read, b""
-            if b"\r" not in line or line.find(b"\r") >= len(line.rstrip(b"\r\n")):
+            if b"\r" not in line.rstrip(b"\r\n"):
                 number += 1
                 lines.append((number, line))
                 continue
-            has_line_feed = line.endswith(b"\n")
-            *parts, rest = line.rstrip(b"\r\n" if has_line_feed else b"").split(b"\r")
-            number += has_line_feed
-            for part in parts:
-                number += not has_line_feed
-                lines.append((number, part + b"\n"))
-                if len(lines) >= _MAX_LINES:  # a text without line feeds is one long block
-                    yield lines
-                    lines = []
-            if has_line_feed:
-                lines.append((number, rest + b"\n"))
-                rest = b""
+            numbers: Iterable[int]
+            if line.endswith(b"\n"):
+                parts = line.rstrip(b"\r\n").split(b"\r")
+                number += 1
+                numbers = repeat(number)  # the parts share the number of their line
+            else:
+                *parts, rest = line.split(b"\r")
+                numbers = count(number + 1)
+                number += len(parts)
+            yield lines
+            lines = []
+            numbered_parts = zip(numbers, parts, strict=False)
+            while batch := [(each, part + b"\n") for each, part in islice(numbered_parts, _MAX_BATCH_LINES)]:
+                yield batch
         yield lines
     if rest:
         yield [(number + 1, rest)]
 
 
 def _join_entries(blocks: Iterable[list[NumberedLine]]) -> Iterator[list[NumberedLine]]:
-    """Yields the numbered lines. The lines of an object with fields only become one, with the number of the first."""
+    """Yields the numbered lines. Joins the lines of each entry to one line with the number of the first.
+
+    An entry begins with a line `{` and has only fields, without another such line.
+    """
     entry: list[NumberedLine] = []
+    """Lines of an object that may be an entry."""
     depth = byte_count = 0
     for block in blocks:
         if not entry and not any(b"{" in line for _, line in block):  # the most frequent case
@@ -127,8 +134,8 @@ def _join_entries(blocks: Iterable[list[NumberedLine]]) -> Iterator[list[Numbere
                 joined.append((number, line))
                 continue
             text = line.strip()
-            if text == b"{":  # an outer object is no entry
-                joined += entry
+            if text == b"{":
+                joined += entry  # this object contains another one, so it is no entry
                 entry, depth, byte_count = [(number, line)], 1, 0
                 continue
             if not entry:

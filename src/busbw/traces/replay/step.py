@@ -1,7 +1,8 @@
 """Selects the operations of one step on all ranks.
 
 The bounds of the step are found on one rank, the reference. On each rank the step can begin with a different operation,
-so matched operations carry the bounds to the other ranks.
+so matched operations carry the bounds to the other ranks. `MatchedOperations.indices` has a row for each matched
+operation and a column for each rank. A column has -1 if the rank lacks the operation.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ class SelectedStep:
     title: str
     """Text for people: "step 3 of 20"."""
     rows: tuple[tuple[MatchedOperations, slice], ...]
-    """Rows of the matched operations that belong to the step."""
+    """Rows of `MatchedOperations.indices` that belong to the step."""
     bounds: tuple[Bounds, ...]
     """For each recorded rank."""
 
@@ -65,6 +66,7 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
     bounds_by_rank = _carry_bounds(trace, matched, number, reference, reference_bounds)
     return SelectedStep(
         title=f"step {number} of {count}",
+        # The rows are those of the first rank with these operations, because ranks may differ at the bounds.
         rows=tuple(
             (operations, _rows_between(operations.indices[:, 0], bounds_by_rank[operations.ranks[0]]))
             for operations in matched
@@ -125,7 +127,8 @@ def _carry_bounds(
             for column, other in enumerate(operations.ranks):
                 if other not in bounds:
                     length = len(trace.ranks[other].operations)
-                    # The other rank may lack some rows of the step, so both searches go on to the last row.
+                    # The other rank may lack the row of the bound. Then its next operation is the bound, which may be
+                    # after the step. So both searches go on to the last row.
                     first = _first_index(operations.indices[step_rows.start :, column], length)
                     end = _first_index(operations.indices[step_rows.stop :, column], length)
                     earlier_first, earlier_end = carried.get(other, (length, length))

@@ -37,15 +37,18 @@ def _same_on_most_ports(
             normal = majority_value(value for _, value in readings.values())
             if normal is None:
                 return  # without a majority, no port is the odd one
-            normal_gbit = (majority_value(port.rate_gbit for port in ports) if reduces_rate else None) or 0.0
+            normal_gbit = majority_value(port.rate_gbit for port in ports) if reduces_rate else None
             for port, (source, value) in readings.items():
                 if value != normal:
+                    damage = None
+                    if normal_gbit is not None and port.rate_gbit < normal_gbit:
+                        damage = Damage(nic_share=port.rate_gbit / normal_gbit)
                     yield Finding(
                         severity,
                         f"{port.label} has {value}; most of {len(ports)} equal NICs have {normal}",
                         (Evidence(source, value),),
                         subject=port.label,
-                        damage=Damage(nic_share=port.rate_gbit / normal_gbit) if port.rate_gbit < normal_gbit else None,
+                        damage=damage,
                     )
 
         return examine
@@ -138,10 +141,10 @@ def roce_ecn(machine: Machine, port: Port) -> tuple[str, str]:
     require(machine.has(folder), "the driver does not state for which priorities it reacts to marked packets")
     texts = []
     # A reaction point (rp) slows down its sending. A notification point (np) reports marked packets that it received.
-    for name, side in (("sent", "rp"), ("received", "np")):
+    for role, side in (("sent", "rp"), ("received", "np")):
         path = f"{folder}/roce_{side}/enable"
-        priorities = [name for name in machine.names(path) if machine.number(f"{path}/{name}")]
-        texts.append(f"{name}: {' '.join(priorities) or 'none'}")
+        priorities = [priority for priority in machine.names(path) if machine.number(f"{path}/{priority}")]
+        texts.append(f"{role}: {' '.join(priorities) or 'none'}")
     return f"/{folder}", f"ECN for priorities {', '.join(texts)}"
 
 
