@@ -72,7 +72,6 @@ void ControlConnection::exchange_frames() {
       channel_.send(FrameKind::heartbeat, make_heartbeat());
       ticks_until_heartbeat = heartbeat_ticks_;
     }
-    --ticks_until_heartbeat;
 
     if (const auto received = channel_.receive(kTickMs)) {
       silent_ticks = 0;
@@ -81,8 +80,9 @@ void ControlConnection::exchange_frames() {
         abort_state_.record_failure(unpack_failure(reader));
       }
       if (received->kind == FrameKind::leave && has_sent_leave) return;
-      continue;
+      continue;  // no tick has passed
     }
+    --ticks_until_heartbeat;
     if (channel_.ended()) return on_connection_lost("its connection closed before the job ended");
     const bool is_silent_tick = channel_.idle();  // false if a part of a frame arrived
     if (!is_silent_tick) continue;

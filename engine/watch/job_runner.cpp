@@ -213,7 +213,7 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobSettings& setti
 class ChildProcesses {
  public:
   ChildProcesses(LocalJob& job, const JobSettings& settings, const JobCallbacks& callbacks)
-      : job_(job), settings_(settings) {
+      : job_(job), settings_(settings), is_stopped_(static_cast<std::size_t>(settings.processes)) {
     const pid_t parent = getpid();
     for (int process = 0; process < settings.processes; ++process) {
       const pid_t pid = fork();
@@ -225,7 +225,6 @@ class ChildProcesses {
       }
       pids_.push_back(pid);
     }
-    is_stopped_.resize(pids_.size());
   }
 
   bool is_running() const { return ended_count_ < pids_.size(); }
@@ -233,7 +232,7 @@ class ChildProcesses {
   int process0_exit_code() const { return process0_exit_code_; }
 
   /// True while process 0 is stopped, as by SIGSTOP.
-  bool is_process0_stopped() const { return !is_stopped_.empty() && is_stopped_.front(); }
+  bool is_process0_stopped() const { return is_stopped_.front(); }
 
   /// Collects the exit statuses of ended processes, and aborts the job if a process was lost. Also updates which
   /// processes are stopped.

@@ -108,6 +108,8 @@ class FakeServer {
   }
   int port() const { return local_endpoint(listener_).port(); }
   void set_behavior(Behavior behavior) { behavior_ = behavior; }
+  /// Number of heartbeats from all clients so far.
+  int heartbeats() const { return heartbeats_; }
 
  private:
   struct ClientConnection {
@@ -133,7 +135,7 @@ class FakeServer {
       }
     }
   }
-  static void answer(ClientConnection& connection, const TcpChannel::ReceivedFrame& received, Behavior behavior) {
+  void answer(ClientConnection& connection, const TcpChannel::ReceivedFrame& received, Behavior behavior) {
     if (behavior == Behavior::ignores_clients) return;
     TcpChannel& channel = connection.channel;
     switch (received.kind) {
@@ -142,7 +144,7 @@ class FakeServer {
         connection.handshake.emplace(received.body);
         return channel.send(FrameKind::challenge, connection.handshake->challenge());
       case FrameKind::greeting: return channel.send(FrameKind::welcome, connection.handshake->welcome(kToken, "far"));
-      case FrameKind::heartbeat: return channel.send(FrameKind::heartbeat, {});
+      case FrameKind::heartbeat: ++heartbeats_; return channel.send(FrameKind::heartbeat, {});
       case FrameKind::request: {
         const auto number = MessageReader(received.body).take<StoreRequest>().number;
         const Bytes broadcast = MessageWriter().add(std::size_t{0}).add(std::span<const std::byte>()).bytes();
@@ -157,6 +159,7 @@ class FakeServer {
   Descriptor listener_;
   std::atomic<Behavior> behavior_;
   std::atomic<bool> stops_{false};
+  std::atomic<int> heartbeats_{0};
   std::thread thread_;
 };
 

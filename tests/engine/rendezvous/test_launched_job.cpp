@@ -589,3 +589,13 @@ TEST_CASE("LaunchedJob: a search continues without a process that is absent or w
     CHECK(lost_count == 2);
   }
 }
+
+TEST_CASE("LaunchedJob: sends one heartbeat per interval, however fast process 0 answers") {
+  FakeServer server(FakeServer::Behavior::answers);
+  Membership membership = member_of(1, 2, at_loopback(server.port()));
+  membership.silence_s = 1;  // the shortest interval: one tick
+  const LaunchedJob job(membership, silent());
+  const int earlier = server.heartbeats();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5 * kTickMs));
+  CHECK(server.heartbeats() - earlier <= 6);
+}
