@@ -163,7 +163,7 @@ class Communicator {
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
   /// From now on, `exchange` gives up lost peers. If no data moves for `limit_s`, it also gives up peers that this rank
-  /// waits for, and may give up other peers of the same call. Over sockets, a peer that also waits for other ranks
+  /// waits for. It may give up other peers of the same call, too. Over sockets, a peer that also waits for other ranks
   /// (`is_peer_busy`) gets 1.5 times the limit. Later calls of `exchange` skip the given up peers.
   /// Returns false if this communicator cannot give up peers. Its waits then end only with the job.
   virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
