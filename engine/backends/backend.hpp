@@ -64,7 +64,7 @@ struct Transfer {
   int peer = 0;
   std::byte* data = nullptr;  // sends only read it
   std::size_t count = 0;      // elements
-  /// True if the peer also exchanges with other ranks, which may delay it.
+  /// True if the peer also exchanges data with other ranks. They may delay this transfer.
   bool is_peer_busy = false;
 };
 
@@ -163,15 +163,16 @@ class Communicator {
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
   /// From now on, `exchange` gives up lost peers. If no data moves for `limit_s`, it also gives up peers that this rank
-  /// waits for, and may give up other peers of the same call. Over sockets, a peer that also waits for other ranks
+  /// waits for. It may give up other peers of the same call, too. Over sockets, a peer that also waits for other ranks
   /// (`is_peer_busy`) gets 1.5 times the limit. Later calls of `exchange` skip the given up peers.
   /// Returns false if this communicator cannot give up peers. Its waits then end only with the job.
   virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
   /// Returns the peers that `exchange` has given up, with the reason of each.
   virtual std::vector<std::pair<int, std::string>> failed_peers() const { return {}; }
   /// Connects the ranks of a communicator for flows, and connects them again after a rank was lost or a peer was given
-  /// up. `living`: the ranks of this communicator to connect, in their order; all of them call it, and keep their
-  /// numbers. `exchange` then works between them, except with the peers that this rank cannot reach (`failed_peers`).
+  /// up. `living`: the ranks of this communicator to connect, in their order. All of them call `reconnect`, and keep
+  /// their numbers. `exchange` then works between them, except with the peers that this rank cannot reach
+  /// (`failed_peers`).
   /// If this rank cannot be connected at all, returns the problem. Does nothing if ranks need no connections.
   virtual ConnectionProblem reconnect(Team& /*living*/) { return {}; }
   /// Why ranks cannot write into each other's receive buffers with `put`. Nothing if they can.
@@ -298,7 +299,7 @@ class Backend {
   }
   /// Function of the library that a call measures: "ncclCommSplit". Empty if the backend has no library.
   virtual std::string lifecycle_function(CreationKind /*kind*/, LifecycleCall /*call*/) const { return {}; }
-  /// Reason with a remedy if the backend lacks the call, which is then left out. Empty if it has the call.
+  /// Reason why comm_ops leaves the call out, such as a function that the library lacks. Empty if it makes the call.
   virtual std::string missing_lifecycle_call(CreationKind /*kind*/, LifecycleCall /*call*/) const { return {}; }
 };
 

@@ -14,7 +14,7 @@ namespace busbw {
 /// Ways to make a communicator.
 enum class CreationKind { init, split, shrink, grow };
 
-/// Calls in the life of a communicator.
+/// Calls in the life of a communicator. `next_all_reduce` is each all-reduce after the first one.
 enum class LifecycleCall { rendezvous, create, first_all_reduce, next_all_reduce, finalize, destroy, abort };
 
 /// One creation, the same on all ranks of its team.

@@ -15,7 +15,7 @@ struct ObservedOperation {
   std::size_t count = 0;
   Dtype dtype;
   std::optional<Redop> redop = {};
-  int root = -1;
+  int root = -1;  // -1: the operation has no root
   std::span<const Transfer> sends = {};  // of an exchange
   std::span<const Transfer> recvs = {};
 };
@@ -23,8 +23,8 @@ struct ObservedOperation {
 /// Forwards operations and accesses to memory to the inner communicator, and reports each operation to the derived
 /// class. Local copies are not reported, because no other rank waits for them.
 ///
-/// Members about timestamps, delays, graphs, the gate and algorithms are not forwarded. They keep the defaults of
-/// Communicator, which are right if the operations of the inner communicator end before their calls return.
+/// Members about timestamps, delays, `wait_for`, graphs, the gate and algorithms are not forwarded. They keep the
+/// defaults of Communicator, which are right if the operations of the inner communicator end before their calls return.
 class ObservingCommunicator : public Communicator {
  public:
   int rank() const override { return inner_.rank(); }

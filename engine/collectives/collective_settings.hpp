@@ -22,7 +22,8 @@ TrafficMatrix read_traffic_matrix(const std::string& path, double scale);
 /// like read_traffic_matrix.
 TrafficMatrix read_count_matrix(const std::string& path);
 
-/// NCCL_TESTS_ALLTOALLV_SPREAD: 0 uniform, 1 in proportion to the distance between rank numbers.
+/// NCCL_TESTS_ALLTOALLV_SPREAD. With 0, a rank sends equal amounts to all ranks. With 1, the amounts are in proportion
+/// to the distance (receiver - sender) mod ranks. Values between them mix both.
 struct DistanceSpread {
   double spread = 1.0;
 };
@@ -41,7 +42,8 @@ struct CountMatrix {
 
 /// --skew zipf:S or hot:K: every rank sends the same amount, and each receiver gets a fixed share of it.
 struct ReceiverShares {
-  std::vector<std::uint64_t> ends;  // [rank]: sum of the shares of the ranks 0 to `rank`, in units of 2^-kShareBits
+  /// [rank]: sum of the shares of the ranks 0 to `rank`, in units of 2^-kShareBits (receiver_shares.hpp).
+  std::vector<std::uint64_t> ends;
 };
 
 /// Distribution of alltoallv's data over pairs of ranks.

@@ -21,6 +21,7 @@ class Hypercube final : public Collective {
   Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
     return segments_from_every_rank(shape.send_count, position.ranks);
   }
+  /// A copy, and an exchange in each step.
   int weighted_calls_per_run(int ranks) const override { return 1 + std::countr_zero(static_cast<unsigned>(ranks)); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     const std::size_t share_bytes = call.count * size_bytes(call.dtype);

@@ -16,8 +16,8 @@
 namespace busbw {
 namespace {
 
-// Collectives with facts that determine the data from each rank to each other rank. Other collectives reduce, or move
-// data in several steps or between pairs of their own.
+// Collectives with facts that determine the data from each rank to each other rank. The others reduce data, move it in
+// several steps (hypercube), or have a setting for the amounts (alltoallv).
 constexpr std::array kOneSided{&facts::all_gather, &facts::alltoall, &facts::broadcast,
                                &facts::gather,     &facts::scatter,  &facts::sendrecv};
 

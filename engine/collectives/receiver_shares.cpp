@@ -69,7 +69,7 @@ std::size_t elements_of_receiver(const ReceiverShares& shares, std::size_t count
   const auto receiver = static_cast<std::size_t>(to);
   const std::uint64_t start = receiver == 0 ? 0 : shares.ends[receiver - 1];
   const std::uint64_t end = shares.ends[receiver];
-  if (start == end) return 0;
+  if (start == end) return 0;  // also if `end` is kWhole: an earlier rank then gets the rest
   const std::size_t block_elements = kBlockBytes / element_bytes;
   const std::size_t blocks = count / block_elements;
   const auto elements_before = [&](std::uint64_t share) { return ((blocks * share) >> kShareBits) * block_elements; };

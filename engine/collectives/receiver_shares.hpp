@@ -18,8 +18,9 @@ ReceiverShares zipf_shares(double exponent, std::uint64_t seed, int ranks);
 /// Makes equal shares of `hot_count` receivers, which `seed` selects. The other ranks receive nothing.
 ReceiverShares hot_shares(int hot_count, std::uint64_t seed, int ranks);
 
-/// Elements that each rank sends to rank `to`. Each rank sends `count` elements in total. As in other patterns, the
-/// size for a receiver is a multiple of 16 bytes. Only the last rank with a share also gets the rest of `count`.
+/// Elements that each rank sends to rank `to`. Each rank sends `count` elements in total. As in the patterns of
+/// nccl-tests, the size for a receiver is a multiple of 16 bytes. Only the last rank with a share also gets the rest of
+/// `count`.
 std::size_t elements_of_receiver(const ReceiverShares& shares, std::size_t count, std::size_t element_bytes, int to);
 
 /// Parses the value of --skew: "zipf:EXPONENT", "hot:RANKS", both optionally with ",seed=N", or "file:PATH". Throws

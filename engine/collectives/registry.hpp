@@ -48,8 +48,8 @@ struct Flow {
 /// Returns the maximum number of flows to the same receiver, at least 1.
 std::size_t max_flows_to_one_rank(std::span<const Flow> flows);
 
-/// Makes the operation of `rank` in a round of flows. Each flow moves the case's count of elements. A pair of ranks has
-/// at most one flow in each direction, and no rank sends to itself.
+/// Makes the operation of `rank` in a round of flows. Each flow moves CollectiveCall::count elements. A pair of ranks
+/// has at most one flow in each direction, and no rank sends to itself.
 std::unique_ptr<Collective> make_flow_exchange(std::span<const Flow> flows, int rank);
 
 /// Layout of a buffer that holds `count` elements from every rank, in rank order.

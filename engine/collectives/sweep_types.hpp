@@ -16,7 +16,7 @@ struct Configuration {
   int root = -1;  // the root column; -1 if there is no root
 };
 
-/// Every cycle measures all sizes of each configuration.
+/// Configurations and sizes of a run. Every cycle measures all sizes of each configuration.
 struct Sweep {
   std::vector<Configuration> configurations;  // in nccl-tests' order: types, then operators, then roots
   std::vector<std::uint64_t> sizes_bytes;  // as requested

@@ -45,7 +45,8 @@ LateRank make_late_rank(LateRank::Kind kind, const RankInfo& rank, double late_s
   return {kind, rank.rank, rank.host, late_s, fmt::format("rank {} on {} {}", rank.rank, rank.host, text)};
 }
 
-/// Finds the rank that began every call after all other ranks, so that these waited for it.
+/// Finds the rank that began every call after all other ranks, so that these waited for it. `time_s`: mean time of the
+/// call over all ranks.
 std::optional<LateRank> find_late_caller(RankCalls calls, const std::vector<RankInfo>& ranks, double time_s) {
   const auto shortest_delay_s = [](const CallTimes* times) { return std::ranges::min(times->delay_s); };
   const auto last = std::ranges::max_element(calls, {}, shortest_delay_s);
@@ -78,6 +79,7 @@ std::optional<LateRank> find_slow_caller(RankCalls equals, std::span<const RankI
 }
 
 /// Finds ranks that the others waited for. `calls` has one entry for each rank that makes the call, from rank 0 on.
+/// `time_s`: as in `find_late_caller`.
 std::vector<LateRank> find_late_and_slow_callers(const CommOpsCase& comm_case, RankCalls calls,
                                                  const std::vector<RankInfo>& ranks, double time_s) {
   std::vector<LateRank> late_ranks;
@@ -170,7 +172,7 @@ void add_to_timers(std::vector<TimerCalls>& timers, CreationKind test, RankCalls
   add_to_timer(timers, "(CUDA) Stream Synchronize", /*is_optional=*/true, wait_s);
 }
 
-/// Calls of a case by call, from all ranks in rank order.
+/// For each call of a case: its times on each rank that makes it, in rank order.
 using CallsByKind = std::map<LifecycleCall, std::vector<const CallTimes*>>;
 
 LifecycleRow make_lifecycle_row(const CommOpsCase& comm_case, RankCalls calls, const CallsByKind& parent_calls,

@@ -14,7 +14,8 @@ constexpr std::array<std::string_view, 4> kTestNames{"init", "split", "shrink", 
 constexpr std::array<std::string_view, 7> kCallNames{
     "rendezvous", "create", "first_all_reduce", "next_all_reduce", "finalize", "destroy", "abort"};
 
-/// Number of ranks after `ranks` in a sweep, at least 1 higher or lower. "factor-2" from 8 on: 16 if it rises, else 4.
+/// Number of ranks after `ranks` in a sweep, at least 1 higher or lower. Example: after 8 ranks, "factor-2" gives 16 if
+/// the sweep rises, else 4.
 int next_rank_count(const RankStep& sweep, int ranks, bool rises) {
   const double change = sweep.kind == RankStep::Kind::step ? sweep.number : 0;
   const double factor = sweep.kind == RankStep::Kind::factor ? sweep.number : 1;

@@ -16,7 +16,7 @@ inline constexpr std::string_view kCommOpsName = "comm_ops";
 struct RankStep {
   enum class Kind { factor, step, fixed };
   Kind kind = Kind::factor;
-  double number = 2;  // above 0; a factor is at least 1
+  double number = 2;  // a factor is at least 1, a step above 0; 0 if fixed
 };
 
 /// Parses "factor-N", "step-N" or "fixed". Nothing for another text.
@@ -29,11 +29,11 @@ struct CommOpsSettings {
   int end_ranks = 1;        // -e
   RankStep sweep;           // -s
   RankStep resize;          // -r; not fixed
-  int root_every = 0;       // -R: one root for as many ranks; 0: one root
+  int root_every = 0;       // -R: number of ranks for each root; 0: one root for all ranks
   int work_iterations = 2;  // -W: all_reduce operations on each new communicator
   bool shares = false;      // -S
   bool aborts = false;      // -a: abort instead of finalize and destroy
-  bool all_timers = false;  // -A: a summary of the rendezvous too
+  bool all_timers = false;  // -A: a summary of the rendezvous and of waits for the GPU too
   bool verbose = false;     // -v: a line for each iteration
 };
 

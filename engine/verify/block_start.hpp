@@ -24,7 +24,9 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) {
 /// Maps the upper 32 bits of `random` to a number in 0 .. bound-1. `bound` is at most 2^32.
 constexpr std::uint64_t map_below(std::uint64_t random, std::uint64_t bound) { return ((random >> 32) * bound) >> 32; }
 
-/// Start of the given block in the tile, in elements: 0 .. kTileElements - kBlockElements.
+/// Start in the tile, in elements, of block number `block` of the stream with this seed: from 0 to kTileElements -
+/// kBlockElements. The seed is hashed before it is added: otherwise streams with successive seeds would differ only by
+/// a shift of one block.
 constexpr std::size_t block_start(std::uint64_t seed, std::uint64_t block) {
   return static_cast<std::size_t>(map_below(mix_bits(mix_bits(seed) + block), kTileElements - kBlockElements + 1));
 }

@@ -13,7 +13,7 @@ namespace busbw {
 /// drawn for the element. The operator determines the values of the other slots, such as 0 for a sum of floats.
 class ContributionSlots {
  public:
-  /// `max_drawn`: maximum number of drawn values per element. There are fewer if there are fewer ranks.
+  /// `max_drawn`: maximum number of drawn values per element. With fewer ranks, each rank has one.
   ContributionSlots(int ranks, int max_drawn)
       : ranks_(ranks),
         drawn_count_(std::min(ranks, max_drawn)),

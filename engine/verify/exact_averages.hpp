@@ -122,7 +122,7 @@ ExactAverages find_exact_averages(int ranks) {
   ExactAverages zero{{}, AveragePrecision::zero};
   for (std::size_t i = 0; i < kCandidates; ++i) {
     const double x = averages::make_candidate<T>(i, ranks);
-    if (!(2 * x <= power_of_two(kLimit.max_exponent))) continue;  // also skips NaN
+    if (!(2 * x <= power_of_two(kLimit.max_exponent))) continue;  // two must have a finite sum; also skips NaN
     const double mean = to_double(round_to<T>(x / ranks));
     if (!averages::has_unique_average<T>(x, 1, ranks, mean)) continue;
     const ExactAverage number{x, averages::has_unique_average<T>(x, 2, ranks, 2 * mean)};

@@ -7,7 +7,7 @@ namespace busbw {
 
 /// Value of `slot` (contribution_slots.hpp) if the drawn values are drawn_value(0) .. drawn_value(drawn_count - 1).
 /// Slot 0 holds the extreme: the largest for Redop::max, the smallest for Redop::min. Slots 1 .. drawn_count-1 hold the
-/// other drawn values, and further slots repeat those.
+/// other drawn values. Further slots repeat slots 1 .. drawn_count-1.
 template <class DrawnValue>
 auto extreme_in_slot(Redop op, int slot, int drawn_count, const DrawnValue& drawn_value) {
   const auto is_beyond = [op](auto a, auto b) {
@@ -17,15 +17,15 @@ auto extreme_in_slot(Redop op, int slot, int drawn_count, const DrawnValue& draw
       return op == Redop::max ? a > b : a < b;
     }
   };
-  int extreme = 0;
+  int extreme_index = 0;
   for (int i = 1; i < drawn_count; ++i) {
-    if (is_beyond(drawn_value(i), drawn_value(extreme))) extreme = i;
+    if (is_beyond(drawn_value(i), drawn_value(extreme_index))) extreme_index = i;
   }
-  if (slot == 0) return drawn_value(extreme);
+  if (slot == 0) return drawn_value(extreme_index);
   // drawn_count is at least 2 here: with one drawn value, slot 0 is the only slot.
-  const int repeated_slot = slot < drawn_count ? slot : 1 + (slot - drawn_count) % (drawn_count - 1);
-  // Slot 0 holds the value of slot `extreme`, so slot `extreme` holds value 0.
-  return drawn_value(repeated_slot == extreme ? 0 : repeated_slot);
+  const int index = slot < drawn_count ? slot : 1 + (slot - drawn_count) % (drawn_count - 1);
+  // Slot i holds value i, except that slots 0 and `extreme_index` have exchanged their values.
+  return drawn_value(index == extreme_index ? 0 : index);
 }
 
 }  // namespace busbw

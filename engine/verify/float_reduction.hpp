@@ -117,7 +117,7 @@ class FloatReduction {
   }
 
   /// For prod: an integer times a power of two. The product of an element's integers is below 2^significand_bits, so it
-  /// is exact. The powers of two are such that the product of any of the factors is a normal number.
+  /// is exact. The powers of two are such that every partial product of the factors is a normal number.
   double drawn_factor(int slot, std::size_t position) const {
     const int drawn_count = slots_.drawn_count();
     const int bits = factor_bits(slot, position);

@@ -85,7 +85,7 @@ class IntegerReduction {
   /// sum is a multiple of the ranks, any loss changes the quotient. If it is one below a multiple, any excess does.
   std::uint64_t input_sum(std::size_t position) const {
     const auto ranks = static_cast<std::uint64_t>(slots_.ranks());
-    if (ranks > kMax) return kMax;
+    if (ranks > kMax) return kMax;  // each average is then 0 (`exactness`)
     const std::uint64_t random = random_bits(position, kInputSumLane);
     const std::uint64_t multiple = (1 + (random >> 1) % (kMax / ranks)) * ranks;
     return random & 1 ? multiple : multiple - 1;
@@ -108,7 +108,7 @@ class IntegerReduction {
   /// Slots from drawn_count() on hold pairs of fillers that cancel: a number and its negative (sum) or inverse (prod).
   /// Losing, doubling or replacing any one of them changes the result.
   std::uint64_t filler(int slot, std::size_t position) const {
-    // The low bits 11 make the number odd, so that it has an inverse, and different from 1.
+    // The two low bits are set: the number is odd, so it has an inverse, and it is not 1.
     std::uint64_t value = drawn_value(slots_.drawn_count(), position) | 3;
     if ((slot - slots_.drawn_count()) % 2 == 0) return value;
     if (op_ != Redop::prod) return 0 - value;
@@ -129,7 +129,8 @@ class IntegerReduction {
     std::uint64_t factor = static_cast<std::uint64_t>((ranks - first_slot) % 2);
     if (op_ == Redop::mulsum) {
       // The scalar is 1 for even and 2 for odd ranks, so fillers of odd ranks count once more. Slots below the rotation
-      // belong to rank slot - rotation + ranks, the other slots to rank slot - rotation.
+      // belong to rank slot - rotation + ranks, the other slots to rank slot - rotation. Only the parity matters, so
+      // the shifts below have +rotation instead of -rotation.
       const int rotation = slots_.rotation(position);
       const int first_unwrapped = std::max(first_slot, rotation);
       factor += odd_rank_factor(first_slot, first_unwrapped, rotation + ranks) +

@@ -22,8 +22,8 @@ struct Mismatches {
   static constexpr std::size_t kKept = 4;  // maximum size of `first`
   std::uint64_t count = 0;
   std::vector<Mismatch> first;
-  /// Minimum number of elements that were wrong when the GPU compared them, but right when the host read them.
-  /// `count` includes this number.
+  /// Elements that were wrong when the GPU compared them, but right when the host read them. There may be more, because
+  /// the GPU counts words of several elements. `count` includes this number.
   std::uint64_t vanished = 0;
   std::uint64_t vanished_range_start = 0;  // start of the first compared range with vanished elements
 

@@ -18,14 +18,15 @@ double mulsum_scalar(int rank);
 /// Maximum number of ranks for which reduction values exist and are proven.
 inline constexpr int kMaxReducingRanks = 65536;
 
-/// Values for one reduction: (type, operator, ranks). A tile is the repeated part of a stream (data_stream.hpp). The
-/// first request makes a tile, which takes about a millisecond, and caches it. The cache has no lock, so an object
+/// Values for one reduction: (type, operator, ranks). Each stream has a tile, a table of values (data_stream.hpp). The
+/// first request for a stream makes its tile in about a millisecond, and caches it. The cache has no lock, so an object
 /// belongs to one thread.
 class ReductionValues {
  public:
   /// Throws UsageError if `ranks` is not in 1 .. kMaxReducingRanks.
   ReductionValues(Dtype dtype, Redop redop, int ranks);
-  /// Stream of `rank`'s input. Use the same seed for all ranks and for `reduced`.
+  /// Stream of `rank`'s input. Use the same seed for all ranks and for `reduced`: then the elements at one position of
+  /// all streams come from the same position of their tiles.
   DataStream contribution(int rank, std::uint64_t seed) const;
   /// Stream of the expected result of the reduction over all ranks.
   DataStream reduced(std::uint64_t seed) const;

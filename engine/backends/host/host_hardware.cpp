@@ -55,7 +55,7 @@ std::optional<std::uint64_t> read_first_number(const Path& file) {
 struct GroupFiles {
   const char* limit;
   const char* used;
-  std::string_view cached_key;  // in memory.stat
+  std::string_view cached_key;  // in memory.stat; ends with a blank, so that longer keys do not match
 };
 constexpr GroupFiles kVersion1Files{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
 constexpr GroupFiles kVersion2Files{"memory.max", "memory.current", "inactive_file "};

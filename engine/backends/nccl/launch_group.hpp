@@ -96,7 +96,8 @@ class LaunchGroup {
    public:
     /// Member 0 is the leader. `issuer` and `world` must outlive this.
     Member(LaunchGroup& group, int index, OperationIssuer& issuer, const Team& world);
-    /// The leader recovers all issuers. Another member waits for that, because the leader may still use its issuer.
+    /// The leader recovers all issuers. Another member waits until then, because the leader may still use the issuer of
+    /// that member.
     ~Member();
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;

@@ -23,8 +23,8 @@ std::optional<RasAddress> ras_address(Environment environment);
 
 /// Maximum number of lines that query_ras() returns.
 inline constexpr std::size_t kMaxRasLines = 24;
-/// Returns the service's errors and warnings, at most kMaxRasLines lines. If it has none, or if its answer comes too
-/// late, one line says so. Empty if the service does not answer. Takes at most `ticks`.
+/// Returns the service's errors and warnings, at most kMaxRasLines lines. If it has none, or accepts the query but does
+/// not answer completely in time, one line says so. Empty if no service accepts the query. Takes at most `ticks`.
 std::vector<std::string> query_ras(const RasAddress& address, int ticks = 6 * kTicksPerS);
 
 }  // namespace busbw

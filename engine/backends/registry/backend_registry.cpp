@@ -61,7 +61,7 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. Without this variable, each process of a
   // node takes the GPUs after those of the previous process. After the last visible GPU comes GPU 0 again. This happens
   // if processes share GPUs, or if the launcher shows each process only its own GPUs.
-  const int visible = std::max(1, static_cast<int>(survey.gpus.size()));
+  const int visible = std::max(1, static_cast<int>(survey.gpus.size()));  // not 0, because of the % below
   const int own_first = world.local_rank * ranks % visible;
   NcclBackendConfig config{.ranks = {.count = ranks,
                                      .per_process = settings.threads * settings.gpus_per_thread,

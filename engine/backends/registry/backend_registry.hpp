@@ -30,7 +30,7 @@ std::span<const BackendEntry> all_backends();
 struct BackendChoice {
   const BackendEntry* entry = nullptr;
   GpuSurvey survey;  // GPUs that the backend can use
-  // Texts about GPUs that `auto` did not find or cannot use. Each is empty if its condition is false.
+  // Texts about GPUs that `auto` did not find or cannot use. Each is empty unless the condition in its line is true.
   std::string no_gpu_reason;             // the build supports GPUs, but `auto` found none
   std::string unused_gpus_warning = {};  // the machine has GPUs, but the build does not support them
   std::string request_error = {};        // the environment requests GPUs, but `auto` found none

@@ -12,17 +12,17 @@
 
 namespace busbw {
 
-/// Counters of one channel, in shared memory: chunks staged and taken so far, signals of puts sent and awaited. At most
-/// kSlots chunks are pending. The counters only grow, so that later communicators can reuse the channel. The sender
-/// writes the first cache line, the receiver the second.
+/// Counters of one channel, in shared memory. At most kSlots chunks are staged and not yet taken. The counters only
+/// grow, so that later communicators can reuse the channel. The sender writes the first cache line, the receiver the
+/// second.
 struct ChannelCounters {
   static constexpr std::uint64_t kSlots = 2;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-  alignas(64) std::atomic<std::uint64_t> staged{0};
-  std::atomic<std::uint64_t> signaled{0};
-  alignas(64) std::atomic<std::uint64_t> taken{0};
-  std::uint64_t awaited = 0;
+  alignas(64) std::atomic<std::uint64_t> staged{0};  // chunks
+  std::atomic<std::uint64_t> signaled{0};            // puts of the sender
+  alignas(64) std::atomic<std::uint64_t> taken{0};   // chunks
+  std::uint64_t awaited = 0;                         // puts that the receiver has awaited, or awaits now
 };
 
 /// All channels between `ranks` ranks, in memory owned by the caller.

@@ -11,7 +11,7 @@ namespace busbw {
 /// See Backend. All ranks share one Workspace, which `reserve` creates before the fork.
 class SharedMemoryBackend final : public HostBackend {
  public:
-  /// A layer is the number of one of a rank's communicators. `connect` creates layer 0, `connect_further` layers 1 to
+  /// Layers number the communicators of a rank: `connect` creates layer 0, `connect_further` layers 1 to
   /// `further_layers`. `concurrent_layers`: see Workspace. `version` is the program's own version.
   SharedMemoryBackend(int processes, int threads_per_process, std::string version, int further_layers = 0,
                       int concurrent_layers = 1);

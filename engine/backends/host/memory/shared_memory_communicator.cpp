@@ -63,7 +63,8 @@ void SharedMemoryCommunicator::leave_collective() {
 void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count,
                                                     Dtype dtype, Redop redop, WriteMode write_mode) {
   const std::size_t bytes = count * size_bytes(dtype);
-  const std::size_t half_share_bytes = bytes / (2 * world_ranks_.size()) / 64 * 64;  // in whole cache lines
+  // Two or more claims for each rank, if kMinClaimBytes allows it. In whole cache lines.
+  const std::size_t half_share_bytes = bytes / (2 * world_ranks_.size()) / 64 * 64;
   const std::size_t claim_elements = std::clamp(half_share_bytes, kMinClaimBytes, kMaxClaimBytes) / size_bytes(dtype);
   auto& next_element = group_control().next_element;
   for (;;) {
@@ -182,7 +183,7 @@ void SharedMemoryCommunicator::exchange(std::span<const Transfer> sends, std::sp
 }
 
 void SharedMemoryCommunicator::put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) {
-  const Channels& channels = workspace_.channels();
+  const Channels& channels = workspace_.channels();  // of layer 0: only a rank's first communicator has puts (-H)
   for (const Put& put : puts) {
     const int peer = world_rank(put.peer);
     const auto offset = put.destination - recv_buffer().data();

@@ -40,7 +40,7 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   void barrier() { group_control().barrier.arrive_and_wait(size(), world_); }
 
   /// Publishes or stages this rank's data, and waits for all ranks. Afterwards sources_[r] is the data that rank r
-  /// sends. Unless staged_, destinations_[r] is its receive buffer. `max_bytes`: maximum that a rank sends; equal on
+  /// sends. Unless staged_, destinations_[r] is where rank r receives. `max_bytes`: maximum that a rank sends; equal on
   /// all ranks.
   void enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv, std::size_t max_bytes);
   /// Returns when no peer uses this rank's memory any more.

@@ -22,10 +22,11 @@ std::vector<std::string> port_names(std::span<const Interface> interfaces);
 /// Adds an interface, unless `interfaces` has one with the same address.
 void add_unless_known(std::vector<Interface>& interfaces, const Interface& added);
 
-/// Returns the addresses of a peer to try, in order. `shares_loopback`: the peer and this process share a loopback
-/// interface. Then loopback comes first. Otherwise, addresses in a local subnet come first. Loopback is then left out,
-/// and so are addresses that this host has too: a container bridge, for example, has one address on every host.
-/// Addresses in a subnet of the `unreachable` interfaces of other peers come last.
+/// Returns the addresses of a peer to try, in order:
+/// - If the peer shares this process's loopback interface (`shares_loopback`), loopback comes first.
+/// - Otherwise, addresses in a local subnet come first. Loopback is left out, and so are addresses that this host has
+///   too: a container bridge, for example, has the same address on every host.
+/// In both cases, addresses in a subnet of the `unreachable` interfaces of other peers come last.
 std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
                                           std::span<const Interface> own_interfaces, bool shares_loopback,
                                           std::span<const Interface> unreachable = {});

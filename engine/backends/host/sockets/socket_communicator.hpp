@@ -16,7 +16,7 @@ namespace busbw {
 /// collective are in place or no rank is.
 class SocketCommunicator final : public HostMemoryCommunicator {
  public:
-  /// Total bytes of work memory, in addition to the buffers.
+  /// Bytes of a rank's work memory, in addition to its buffers. With over 16,384 ranks, it has 64 bytes per rank.
   static constexpr std::size_t kWorkBytes = std::size_t{1} << 20;
 
   /// `world` must outlive this.

@@ -9,8 +9,8 @@
 
 namespace busbw {
 
-/// Limit of a connection attempt in ticks, by round. The short first round skips unreachable addresses quickly. It is
-/// left out if there is only one address.
+/// Limit of a connection attempt, by round, in ticks of 0.1 s. The short first round skips unreachable addresses
+/// quickly. It is left out if there is only one address.
 inline constexpr std::array kConnectTicks{3, 20, 50, 50};
 inline constexpr int kPauseTicks = 5;  // after a round
 

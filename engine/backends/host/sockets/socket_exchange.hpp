@@ -34,8 +34,9 @@ class SocketExchange {
   /// Sends the data that flow `source` receives, as it arrives. Both flows have the same size.
   void forward(int peer, const std::byte* data, std::size_t bytes, FlowId source);
 
-  /// Returns when all receives are complete. Throws JobAborted if the team is aborted, and Error(ExitCode::rank_lost)
-  /// if a peer is lost and the job does not abort within the grace period.
+  /// Returns when all receives are complete, and forgets them: no unfinished send may be forwarded from one of them.
+  /// Throws JobAborted if the team is aborted. Throws Error(ExitCode::rank_lost) if a peer is lost and the job does not
+  /// abort within the grace period.
   void finish_receives();
   /// Like `finish_receives`, and waits until all sends are handed to the system.
   void finish();

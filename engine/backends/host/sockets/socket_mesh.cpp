@@ -100,7 +100,8 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
   std::vector<std::vector<int>> unreached_ranks;  // those that each rank of `group` could not reach
   try {
     const std::vector<int> own_unreached_ranks = connect_to_higher_ranks(higher_ranks, group, limit_s);
-    if (!limit_s && accepting.valid()) accepting.get();  // a rank that cannot connect aborts the job
+    // Without a limit, a lower rank that cannot connect aborts the job, which ends this wait.
+    if (!limit_s && accepting.valid()) accepting.get();
     // The exchange is also a barrier. Without it, a rank could send data right after the last frame of a handshake. The
     // channel of the peer that reads the frame would also read that data, and lose it.
     // Ranks exchange only numbers. With the reasons, every rank would receive the texts of all unreachable pairs.
@@ -214,7 +215,7 @@ std::string SocketMesh::name_of(int peer) const {
 std::vector<Interface> SocketMesh::used_interfaces() const {
   std::vector<Interface> used_interfaces;
   for (const Descriptor& connection : connections_) {
-    if (!connection.is_open()) continue;  // this rank itself
+    if (!connection.is_open()) continue;  // this rank itself, or a rank without a connection
     const auto interface = local_interface(connection, own_interfaces_);
     if (interface) add_unless_known(used_interfaces, *interface);
   }

@@ -43,7 +43,7 @@ class MemoryTracker {
   }
 
   bool enabled_;
-  std::optional<std::int64_t> free_after_last_step_;
+  std::optional<std::int64_t> free_after_last_step_;  // in bytes; nothing if unknown or not enabled
   MemoryUse use_;
 };
 

@@ -37,7 +37,7 @@
 namespace busbw {
 namespace {
 
-// Memory that NCCL itself may use on each GPU: channels with their buffers, a few hundred MB with many peers.
+// Memory that NCCL itself may use for each rank: channels with their buffers, a few hundred MB with many peers.
 constexpr std::size_t kNcclBytes = std::size_t{1} << 30;
 
 std::vector<int> numbers_of(const std::vector<Gpu>& gpus) {

@@ -33,8 +33,8 @@ bool is_window(const NcclLibrary& library, ncclWindow_t window) {
   return is_on_device;
 }
 
-/// Throws the error of a failed allocation: `reason`, or too little memory if less than `bytes` are free or CUDA does
-/// not report the free memory.
+/// Throws the error of a failed allocation. The message has `reason` if CUDA reports at least `bytes` of free memory.
+/// Otherwise it says that there is too little memory.
 [[noreturn]] void throw_allocation_error(std::string_view rank_text, const char* purpose, std::size_t bytes,
                                          const std::string& reason) {
   cudaGetLastError();  // clears the error, which is reported here

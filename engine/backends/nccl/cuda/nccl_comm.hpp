@@ -53,8 +53,8 @@ class NcclComm {
   /// Waits until the calls so far are done, at most `limit_s`, and returns NCCL's state: ncclInProgress if they are not
   /// done. Throws JobAborted after an abort. Returns ncclSuccess at once if calls block, because they are then done.
   ncclResult_t finish_calls(double limit_s = std::numeric_limits<double>::infinity()) const;
-  /// Returns NCCL's asynchronous state. If the query itself fails, throws like `check`, or returns the error of the
-  /// query if the communicator survives losses.
+  /// Returns NCCL's asynchronous state. If the query itself fails, throws like `check`. A communicator that survives
+  /// losses does not throw, but returns the error of the query.
   ncclResult_t state() const;
   /// True if this rank has not failed and the job goes on. Only then may the communicator's registrations be released.
   bool ends_normally() const;

@@ -14,9 +14,10 @@ namespace {
 
 constexpr std::size_t kMaxTiles = 256;  // cached tiles (docs/explanation/correctness.md), of up to 128 KiB each
 constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
-// `reconnect` may take kJoinLimitFactor times the limit of give_up_peers_after, plus kJoinSPerRank for each rank,
-// because NCCL needs longer to join many ranks. It may take at most kMaxJoinLimitFactor times that limit. This is
-// shorter than -T, so that a rank that waits for it does not count as hanging.
+// Time limit of `reconnect`: kJoinLimitFactor times the limit of give_up_peers_after, plus kJoinSPerRank for each rank,
+// because NCCL needs longer to join many ranks. It is at most kMaxJoinLimitFactor times the limit of
+// give_up_peers_after. The latter is at most 0.3 of -T (kFlowLimitShare), so a rank that waits does not count
+// as hanging.
 constexpr double kJoinLimitFactor = 2;
 constexpr double kJoinSPerRank = 0.05;
 constexpr double kMaxJoinLimitFactor = 3;

@@ -14,8 +14,8 @@ constexpr int kFirstVersionWithNvlinkSchedule = 22800;
 constexpr int kFirstVersionWithMaxPeers = 23000;
 constexpr int kFirstVersionWithRmaContexts = 23100;
 
-/// ncclConfig_t of NCCL 2.30, because older headers have fewer members. New versions only append members, and a library
-/// reads the members that `version` covers.
+/// ncclConfig_t of NCCL 2.30, because older headers have fewer members. New versions only append members. A library
+/// reads the members that it knows and that `version` covers.
 struct NcclConfigV2_30 {
   std::size_t size = sizeof(NcclConfigV2_30);
   unsigned magic = ncclConfig_t(NCCL_CONFIG_INITIALIZER).magic;
@@ -75,7 +75,7 @@ SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int ro
   return shared;
 }
 
-// From 2.27 on, a library reads the members that it knows from a configuration that has more members.
+// The policy (2.27) is the oldest member that nccl-tests sets. An older library joins without a configuration.
 bool reads_config(const NcclLibrary& library) {
   return library.call.comm_init_rank_config && library.version >= kFirstVersionWithCtaPolicy;
 }

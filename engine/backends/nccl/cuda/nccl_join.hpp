@@ -20,7 +20,7 @@ struct SharedUniqueIds {
 /// Makes the unique ids of a communicator of `group`: `roots` ranks make one id each. Returns all ids on every rank.
 SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int roots);
 
-/// True if the library creates communicators with the members of `NcclOptions` that NCCL reads from a configuration.
+/// True if join_communicator passes a configuration (ncclConfig_t) to the library. Otherwise it ignores its `options`.
 bool reads_config(const NcclLibrary& library);
 
 /// Joins the communicator of these ids as `rank` of `ranks`, on the current device. All ranks must call this function.

@@ -1,6 +1,6 @@
 // Surveys the GPUs: names, bus ids, peer access. If processes are forked later, a child process surveys the GPUs and
-// sends the result through a pipe, because CUDA does not survive a fork. Only the child queries the free memory, too:
-// without forks, NcclBackend queries it later.
+// sends the result through a pipe, because CUDA does not survive a fork. The child also queries the free memory.
+// Without forks, NcclBackend queries it later.
 #include "backends/nccl/nccl_backend.hpp"
 
 #include <cuda_runtime_api.h>

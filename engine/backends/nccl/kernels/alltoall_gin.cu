@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kKernelThreads)
     gin.put(ncclTeamWorld(comm), static_cast<int>(peer), call.recv_window, call.recv_offset + comm.rank * chunk_bytes,
             call.send_window, call.send_offset + peer * chunk_bytes, chunk_bytes, ncclGin_SignalInc{signal});
 
-  // On all ranks, the block of the same number sends to this rank (sending_block). So all chunks for this rank raise
-  // that block's signal, and only that block waits.
+  // On every rank, block number sending_block(this rank) sends the chunk for this rank, and so raises the signal of
+  // that number here. Only this rank's block of that number waits.
   if (blockIdx.x == sending_block(comm.rank, blockDim.x, gridDim.x))
     gin.waitSignal(ncclCoopCta{}, signal, signal_before + comm.nRanks);
   gin.flush(ncclCoopCta{});

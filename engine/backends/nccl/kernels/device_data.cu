@@ -20,8 +20,8 @@ __global__ void __launch_bounds__(kThreads) compare(DeviceRange range, unsigned 
   if (thread_differing) atomicAdd(differing, static_cast<unsigned long long>(thread_differing));
 }
 
-/// Number of blocks with which each warp gets about one strip (tile_words.cuh). A range that needs more than kMaxBlocks
-/// gives each warp several strips.
+/// Number of thread blocks with which each warp gets about one strip (tile_words.cuh). In a range that needs more than
+/// kMaxBlocks, each warp gets several strips.
 unsigned block_count(const DeviceRange& range) {
   constexpr std::size_t kMaxBlocks = 132 * 16;  // 16 for each of an H100's 132 multiprocessors
   constexpr std::size_t kStripBytes = std::size_t{kStripWords} * kWordBytes;

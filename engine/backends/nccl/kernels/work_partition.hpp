@@ -70,7 +70,7 @@ constexpr std::size_t first_vector(const Worker& worker, unsigned rows) {
 /// Distance from a thread's first vector to the first vector of its next `rows` rows: the rows of all warps.
 constexpr std::size_t vector_stride(const Worker& worker, unsigned rows) { return worker.count * rows; }
 
-/// Number of `vectors` in the full strides: up to there, every thread has a vector in each of its rows.
+/// Number of `vectors` in full strides. In a full stride, every thread has a vector in each of its rows.
 constexpr std::size_t vectors_in_full_strides(std::size_t vectors, const Worker& worker, unsigned rows) {
   return vectors - vectors % vector_stride(worker, rows);
 }

@@ -3,7 +3,8 @@
 namespace busbw {
 
 /// Maximum number of ranks of a root if the user sets no number of roots. If a root has more ranks, NCCL delays them
-/// (the default of NCCL_UID_STAGGER_THRESHOLD). Fewer ranks save at most 8 ms (bench/results/communicator-roots.md).
+/// (the default of NCCL_UID_STAGGER_THRESHOLD). Fewer ranks per root would save at most 8 ms
+/// (bench/results/communicator-roots.md).
 inline constexpr int kMaxRanksPerRoot = 256;
 
 /// Number of roots for `ranks` ranks if the user sets none. `has_several`: the library accepts several roots.

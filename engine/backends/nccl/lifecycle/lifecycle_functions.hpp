@@ -11,9 +11,9 @@ namespace busbw {
 /// `has_several_roots`: the library has ncclCommInitRankScalable.
 std::string nccl_lifecycle_function(CreationKind kind, LifecycleCall call, bool has_several_roots);
 
-/// Returns the reason with a remedy if a library lacks the call: "NCCL 2.26.2 (/usr/lib/libnccl.so.2) has no
-/// ncclCommShrink; use NCCL 2.27 or later". Empty if the library has the call. `library_text`: version and path.
-/// `has_function`: true if the library has the function with this name.
+/// Returns the reason why comm_ops leaves a call out. If the library lacks the call, the reason has a remedy: "NCCL
+/// 2.26.2 (/usr/lib/libnccl.so.2) has no ncclCommShrink; use NCCL 2.27 or later". Empty if the call is made.
+/// `library_text`: version and path. `has_function`: true if the library has the function with this name.
 std::string missing_nccl_lifecycle_call(CreationKind kind, LifecycleCall call, const std::string& library_text,
                                         const std::function<bool(const char*)>& has_function);
 
