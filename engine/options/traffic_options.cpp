@@ -82,7 +82,7 @@ void read_skew(const FlagValues& flags, Environment environment, Options& option
     if (flags.has(size_flag))
       throw UsageError(fmt::format("{} and {} {} exclude each other: the file determines the size; drop {}", flag,
                                    spelling(size_flag), flags.text(size_flag, ""), spelling(size_flag)));
-  // The file determines all counts, so there is one size: that of the busiest rank, but at least the default.
+  // The file determines all counts, so there is one size: that of the busiest rank, but at least the default of -e.
   settings.min_bytes = settings.max_bytes = std::max<std::uint64_t>(1, options.largest_rank_bytes());
 }
 
