@@ -50,7 +50,7 @@ std::string library_error(const Options& options, const BackendTraits& traits) {
   return fmt::format("--library {}: the {} backend uses no NCCL library; drop it", options.nccl_library, traits.name);
 }
 
-/// Error if the kernel of -D cannot run the command line.
+/// Error if the kernel of -D cannot run the command line. gpu_error has already refused -D on backends without GPUs.
 std::string device_kernel_error(const Options& options, const BackendTraits& /*traits*/) {
   const int number = options.settings.device_implementation;
   if (number == 0) {

@@ -84,7 +84,7 @@ void read_data(const FlagValues& flags, Options& options) {
   options.data.dtypes = parse_one_or_all<Dtype>(flags, "--datatype", "float", kDtypes, dtype_of);
   options.data.redops = parse_one_or_all<Redop>(flags, "--op", "sum", kRedops, redop_of);
   const std::string root = flags.text("--root", "0");
-  const bool is_all = root == "all" || root == "-1";
+  const bool is_all = root == "all" || root == "-1";  // -1 as in nccl-tests
   if (is_all) return;  // `data.root` stays empty
   const auto value = parse_integer(root);
   if (!value || *value < 0 || *value > kMaxInt) throw flags.invalid_value("--root", "a rank of at least 0, or all");

@@ -1,5 +1,5 @@
 #pragma once
-// Splits a command line into flags and values. Ranges and conflicts are checked in options.cpp.
+// Splits a command line into flags and values. The functions of option_groups.hpp and options.cpp check the values.
 #include <optional>
 #include <string>
 #include <vector>

@@ -24,7 +24,7 @@ constexpr std::string_view kGpu = "Only with GPUs (an error on the host backend)
 constexpr std::string_view kTests = "For tests";
 constexpr std::string_view kCommOps = "Communicator operations";
 
-// Help of a sweep, of `flows` and of `replay`; {} is the program.
+// Usage texts of the kinds of programs; {} is the program's name.
 constexpr const char* kSweepUsage =
     "Measures a sweep of sizes, checks the results, and prints nccl-tests' table with time, algbw and busbw.\n"
     "Example: {} -t 4 -b 8 -e 64M -f 2\n";

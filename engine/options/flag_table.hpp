@@ -6,11 +6,11 @@
 
 namespace busbw {
 
-/// One command-line flag. Every flag takes a value, except those without a placeholder, which only comm_ops has.
+/// One command-line flag.
 struct Flag {
   std::string_view short_name;  // "-b", or empty
   std::string_view long_name;   // "--minbytes"
-  std::string_view placeholder;  // of the value in the help: "SIZE"
+  std::string_view placeholder;  // of the value in the help: "SIZE"; empty: the flag has no value (only in comm_ops)
   std::string_view help;
   std::string_view section;  // heading in the help
   std::string_view other_name = {};  // second long name, which the help omits; empty: none

@@ -19,9 +19,10 @@
 namespace busbw {
 namespace {
 
-/// Maximum number of ranks that the host backend runs on one machine.
+/// Maximum number of ranks of a job without a launcher. In every job, also the maximum of each of -t, -g and
+/// --processes.
 constexpr int kMaxHostRanks = 1024;
-/// Maximum number of ranks of a job. Up to this number the data has exactly one right result
+/// Maximum number of ranks of a job with a launcher. Up to this number the data has exactly one right result
 /// (docs/explanation/correctness.md).
 constexpr int kMaxRanks = 65536;
 

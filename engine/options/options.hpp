@@ -32,7 +32,7 @@ struct Options {
   RunSettings settings;
   DataChoice data;
   /// True if settings.timeout_s is the limit: -T is present, or the program has its own default. 0 s then mean no
-  /// limit, as in nccl-tests. False: the general default is the limit.
+  /// limit, as in nccl-tests. False: the limit is kDefaultLimitS (watch/watchdog.hpp).
   bool has_timeout = false;
   std::string json_path;                 // -J; empty if absent
   std::string records_path;              // --records; empty if absent, "-" for standard output
@@ -40,7 +40,7 @@ struct Options {
   int requests_descriptor = 0;           // source of the requests to flows
   std::shared_ptr<const MatchedCalls> replay = {};  // the program of `replay`; null for other programs
   std::optional<CommOpsSettings> comm_ops = {};  // of comm_ops; empty for other programs
-  std::string search;                    // --search; empty: requests come from standard input
+  std::string search;                    // --search: command that sends the requests; empty: standard input
   std::string backend = "auto";          // name of a backend, or "auto"
   std::string nccl_library;              // --library; empty: search
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
@@ -74,8 +74,8 @@ struct Options {
 /// Information to print instead of measuring.
 enum class InfoRequest { help, version, devices, world };
 
-/// Parses `arguments`, which exclude the program's own name. The arguments of `replay` name the file of the program,
-/// which is read. The arguments of `comm_ops` name the tests. Throws UsageError. `launched_processes` returns the
+/// Parses `arguments`, which exclude the program's own name. For `replay`, they name the file of a replay program,
+/// which this function reads. For `comm_ops`, they name the tests. Throws UsageError. `launched_processes` returns the
 /// number of processes in this process's launched job. It is called once, and only if the program will measure.
 std::variant<Options, InfoRequest> parse_options(
     const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,

@@ -76,13 +76,13 @@ void read_skew(const FlagValues& flags, Environment environment, Options& option
   pattern = parse_skew(settings.skew, options.smallest_group());
   if (!flags.has("--average")) settings.average = kMaxOverRanks;  // the operation ends with its busiest rank
   if (!flags.has("--placement")) settings.placement = "out";  // the result in place is undefined
-  const auto* const counts = std::get_if<CountMatrix>(&pattern);
-  if (!counts) return;
+  const bool is_from_file = std::holds_alternative<CountMatrix>(pattern);
+  if (!is_from_file) return;
   for (const auto* size_flag : {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor", "--sizes"})
     if (flags.has(size_flag))
       throw UsageError(fmt::format("{} and {} {} exclude each other: the file determines the size; drop {}", flag,
                                    spelling(size_flag), flags.text(size_flag, ""), spelling(size_flag)));
-  // The file determines all counts, so there is one size: that of the busiest rank, but at least the default.
+  // The file determines all counts, so there is one size: that of the busiest rank, but at least the default of -e.
   settings.min_bytes = settings.max_bytes = std::max<std::uint64_t>(1, options.largest_rank_bytes());
 }
 

@@ -84,7 +84,7 @@ void CommOpsText::append_row(std::string& out, const Row& row) {
   const LifecycleRow& lifecycle = *row.lifecycle;
   const auto slowest =
       static_cast<std::size_t>(std::ranges::max_element(measurement.rank_times_s) - measurement.rank_times_s.begin());
-  const RankInfo& rank = ranks_.at(slowest);
+  const RankInfo& rank = ranks_.at(slowest);  // the ranks of a row are the first ranks of the job
   const bool is_checked = measurement.check.state == CheckResult::State::checked;
   append(out, "  {:<6}  {:<16}  {:>5}  {:>5}  {:>9}  {:>9}  {:>9}  {:>9}  {:>6}  rank {} on {}\n", lifecycle.test,
          lifecycle.call, row.group_ranks, measurement.operation_s.size(), duration_text(measurement.time_s),

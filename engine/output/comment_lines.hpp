@@ -26,7 +26,7 @@ void append_comment(std::string& out, std::string_view text);
 void append_devices(std::string& out, const std::vector<RankInfo>& ranks);
 
 /// Appends the reason of an early end instead of the footer, because scripts take a footer as the sign of a completed
-/// run. `has_table`: the header was written; otherwise only stderr has the message.
+/// run. `has_table`: the header was written. Without a header, appends only the details: stderr has the message.
 void append_early_end(std::string& out, bool has_table, const RunEnd& end);
 
 /// Appends the number of wrong results with nccl-tests' verdict: OK, FAILED, or N/A for a run without rows.

@@ -12,9 +12,9 @@
 
 namespace busbw {
 
-/// Writes one document. The constructor writes the first content. From then on, the file on disk is a valid document at
-/// every moment, even if the program is killed, because a complete new file replaces the old one: a small file after
-/// every row, a large file when the document has grown by 1/64 since the last replacement.
+/// Writes one document. From the constructor on, the file on disk is a valid document at every moment, even if the
+/// program is killed, because a complete new file replaces the old one. A small file is replaced after every row, and a
+/// large one when the document has grown by 1/64 since the last replacement.
 class NcclTestsJson : public Sink {
  public:
   explicit NcclTestsJson(NewFile file);

@@ -24,8 +24,8 @@ class NewFile {
 
   const std::string& path() const { return path_; }
 
-  /// Appends `text` with one write call, unless the system accepts only a part. Throws EnvironmentError with the path.
-  /// The file is then unchanged, unless the written part could not be removed.
+  /// Appends `text` with one write call, or with more if the system accepts only a part. After an error, removes the
+  /// written part if possible, and throws EnvironmentError with the path.
   void append(std::string_view text);
   /// Replaces the content in one atomic step: a second file is written and moved to the path of this file. Throws
   /// EnvironmentError. The file is then unchanged.

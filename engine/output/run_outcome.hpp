@@ -5,7 +5,7 @@
 
 namespace busbw {
 
-/// True if the redop column names an operator. Otherwise it is nccl-tests' text "none", or empty.
+/// True if the redop column names an operator. Otherwise the column is nccl-tests' text "none", or empty.
 inline bool has_redop(const Row& row) { return !row.redop.empty() && row.redop != "none"; }
 
 /// True if the average bus bandwidth is at least 0.9 x NCCL_TESTS_MIN_BW, or if this variable is not set. False if the

@@ -55,7 +55,7 @@ void ControlConnection::run_thread() noexcept {
   abort_state_.close_control();
 }
 
-/// Returns after the store's answer to the leave frame, or if the store is lost.
+/// Returns after the store's answer to the leave frame, after kLeaveTicks without this answer, or if the store is lost.
 void ControlConnection::exchange_frames() {
   int silent_ticks = 0;
   int ticks_until_heartbeat = 0;

@@ -15,7 +15,8 @@
 
 namespace busbw {
 
-inline constexpr int kLeaveTicks = 5 * kTicksPerS;  // time for the other processes to leave
+/// Time that a process waits for the answer to its leave frame, and process 0 for the other processes to leave.
+inline constexpr int kLeaveTicks = 5 * kTicksPerS;
 
 /// Returns the time without a frame after which the other end of a control connection counts as lost, in ticks.
 int max_silent_ticks(const Membership& membership);

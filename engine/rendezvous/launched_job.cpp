@@ -51,7 +51,7 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     for (auto& store : stores_) store = connect_store();
     make_process_team();
     if (server_) JoinWait(*server_, membership_, callbacks_, abort_state_, rendezvous_.listen_address_text()).run();
-    process_team_->broadcast({});  // an empty message, for which the other processes wait until all have joined
+    process_team_->broadcast({});  // the other processes wait here until all have joined
   } catch (const JobAborted&) {
     const Failure first_failure = *failure();
     leave();

@@ -82,7 +82,7 @@ class RendezvousPoint {
   struct JoinAttempt {
     int limit_ticks = 0;
     Ticker ticker = {};
-    int tick = 0;
+    int tick = 0;  // time since the start of `join`, at the last take_ticks_left()
     std::string error = {};  // last problem
     /// Message about a token or version mismatch at a candidate address, in the current round over all candidates.
     /// Empty without a mismatch. The program at this address may not belong to the job, so `join` first tries further

@@ -23,9 +23,9 @@ std::string round_key(const std::string& gather_key, std::size_t offset) {
   return fmt::format("{} go on to byte {}", gather_key, offset);
 }
 
-/// Key of the part that begins at byte `offset` of a member's message. `member`: its number in the job.
-std::string part_key(const std::string& gather_key, int member, std::size_t offset) {
-  return fmt::format("{} from rank {} byte {}", gather_key, member, offset);
+/// Key of the part that begins at byte `offset` of a member's message. `rank`: rank of the member in the job.
+std::string part_key(const std::string& gather_key, int rank, std::size_t offset) {
+  return fmt::format("{} from rank {} byte {}", gather_key, rank, offset);
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
 }
 
 void StoreTeam::send_in_parts(const std::string& key, std::span<const std::byte> message) {
-  const int own_number = members_[static_cast<std::size_t>(own_index_)];
+  const int own_rank = members_[static_cast<std::size_t>(own_index_)];
   const std::size_t part_bytes = gather_part_bytes(members_.size());
   std::size_t offset = 0;
   do {  // once also for an empty message
@@ -73,7 +73,7 @@ void StoreTeam::send_in_parts(const std::string& key, std::span<const std::byte>
     Bytes bytes = header.bytes();
     const auto part = message.subspan(offset, std::min(part_bytes, message.size() - offset));
     bytes.insert(bytes.end(), part.begin(), part.end());
-    store_.set(part_key(key, own_number, offset), bytes, /*reads=*/1);
+    store_.set(part_key(key, own_rank, offset), bytes, /*reads=*/1);
     offset += part_bytes;
   } while (offset < message.size());
 }

@@ -24,9 +24,9 @@ class StoreTeam final : public Team {
  public:
   static constexpr std::size_t kRoundBytes = std::size_t{32} << 20;
 
-  /// `members`: number of each member in the job (of ranks or processes); `own_index`: this member's index in that
-  /// list; `name`: name of the team in keys and error messages. Each call counts a step in `state`. `store` and `state`
-  /// must outlive the team and all teams split from this team.
+  /// `members`: rank of each member in the job; if the members are processes, the first rank of each. `own_index`: this
+  /// member's index in that list. `name`: name of the team in keys and error messages. Each call counts a step in
+  /// `state`. `store` and `state` must outlive the team and all teams split from this team.
   StoreTeam(TcpStore& store, LocalRank& state, std::vector<int> members, int own_index, std::string name);
 
   int rank() const override { return own_index_; }

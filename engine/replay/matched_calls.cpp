@@ -99,8 +99,8 @@ class CallSets {
 /// Position of an operation in the program.
 struct OperationPlace {
   int rank;
-  std::size_t call;
-  std::size_t operation;
+  std::size_t call;  // index in the rank's calls
+  std::size_t operation;  // index in the rank's operations
 };
 
 const ReplayOperation& operation_at(const ReplayProgram& program, const OperationPlace& place) {

@@ -9,7 +9,8 @@
 
 namespace busbw {
 
-/// Layer of each communicator, from 1. Communicators of one layer have no ranks in common.
+/// Layer of each communicator for Backend::connect_further, from 1 on. Communicators of one layer have no ranks in
+/// common.
 std::vector<int> communicator_layers(const ReplayProgram& program);
 int layer_count(const ReplayProgram& program);
 

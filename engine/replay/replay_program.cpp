@@ -65,6 +65,7 @@ const CollectiveFacts* facts_of(Function function) {
   return std::ranges::find(kFunctions, function, &FunctionEntry::function)->facts;
 }
 
+/// Size of an operation's input or output: `count` elements, or `count` for each rank if the data `has_shares`.
 std::size_t data_bytes(const ReplayProgram& program, const ReplayOperation& operation, bool has_shares) {
   const std::size_t shares = has_shares ? static_cast<std::size_t>(program.ranks_of(operation)) : 1;
   return operation.count * size_bytes(operation.dtype) * shares;
@@ -185,7 +186,7 @@ class ProgramParser {
     operation.count =
         whole_number<std::size_t>(entry[position::kCount], object("count"), 0, static_cast<std::int64_t>(max_count));
     const bool has_peer = !known->facts || known->facts->has_root;
-    const std::int64_t min_peer = has_peer ? 0 : -1;
+    const std::int64_t min_peer = has_peer ? 0 : -1;  // without a peer, -1 is the only allowed value
     const std::int64_t max_peer = has_peer ? static_cast<std::int64_t>(members.size()) - 1 : -1;
     const int listed_peer =
         whole_number<int>(entry[position::kPeer], object(known->facts ? "root" : "peer"), min_peer, max_peer);

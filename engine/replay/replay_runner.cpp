@@ -35,13 +35,13 @@ void run_replay(const MatchedCalls& calls, const RunSettings& settings, Backend&
   first.all_reduce(first.send_buffer().data(), first.recv_buffer().data(), 1, Dtype::float32, Redop::sum);
   first.synchronize();
 
-  std::uint64_t check_count = 0;
+  std::uint64_t last_seed = 0;  // of the data of checks, the same on all ranks
   for (int cycle = 0; settings.run_cycles == 0 || cycle < settings.run_cycles; ++cycle) {
     std::vector<RankReport> reports(world.rank() == 0 ? static_cast<std::size_t>(world.size()) : 0);
     bool is_correct = true;
     for (int check = 0; is_correct && check < settings.check_iterations; ++check)
       is_correct = store_check_results(
-          world, check_calls(calls, communicators, world, ++check_count, hooks.change_result), reports);
+          world, check_calls(calls, communicators, world, ++last_seed, hooks.change_result), reports);
     world.enter(Phase::warmup);
     step.fill_buffers();  // the check leaves patterns, which must not be timed
     // The step uses its own slices of the buffers. The timing loop needs CaseBuffers only for their size.

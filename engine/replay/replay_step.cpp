@@ -113,9 +113,11 @@ ReplayStep::PreparedCall ReplayStep::prepare_call(const ReplayProgram& program, 
     return prepared;
   }
   const Shape shape = prepared.collective->call_shape(first.count, prepared.communicator->size());
-  const std::size_t offset_bytes = size_bytes(first.dtype) * static_cast<std::size_t>(prepared.communicator->rank());
-  prepared.arguments.send = first.in_place ? recv + shape.send_inplace_offset * offset_bytes : send;
-  prepared.arguments.recv = first.in_place ? recv + shape.recv_inplace_offset * offset_bytes : recv;
+  // In place, the data of rank r begins at element r * offset of the receive buffer (Shape).
+  const std::size_t bytes_per_offset =
+      size_bytes(first.dtype) * static_cast<std::size_t>(prepared.communicator->rank());
+  prepared.arguments.send = first.in_place ? recv + shape.send_inplace_offset * bytes_per_offset : send;
+  prepared.arguments.recv = first.in_place ? recv + shape.recv_inplace_offset * bytes_per_offset : recv;
   return prepared;
 }
 
@@ -181,7 +183,8 @@ void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*arguments*
     communicator.wait_for(communicators_.first());
     ends[&communicator] = {start_s, start_s};
   });
-  Communicator* group_opener = nullptr;  // began the open group; its calls may be on several communicators
+  // Communicator that began the open group. Null between groups. The group may have calls on other communicators too.
+  Communicator* group_opener = nullptr;
   for (auto call = calls_.begin(); call != calls_.end(); ++call) {
     if (!group_opener) {
       // All gaps of a group come before the group, because its operations start together.

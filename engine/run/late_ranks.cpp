@@ -62,9 +62,9 @@ std::optional<Straggler> find_late_start(const TimedMeasurement& timed) {
   double others_high_s = 0;
   for (std::size_t rank = 0; rank < bounds_s.size(); ++rank)
     if (rank != last) others_high_s = std::max(others_high_s, bounds_s[rank].second);
-  const double min_late_s = last_low_s - others_high_s;
+  const double interval_gap_s = last_low_s - others_high_s;
   const double iteration_s = measurement.time_s * timed.operations_per_iteration;
-  if (min_late_s < kMinLateStartS || min_late_s < kMinLateShare * iteration_s) return std::nullopt;
+  if (interval_gap_s < kMinLateStartS || interval_gap_s < kMinLateShare * iteration_s) return std::nullopt;
   const double late_s = measurement.rank_arrivals_s[last] - second_last_s;
   return Straggler{last, late_s,
                    fmt::format("starts each iteration {:.0f} us after all others, {:.0f} % of its time; check for "

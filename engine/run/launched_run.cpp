@@ -44,9 +44,9 @@ Membership make_membership(const Options& options, const World& world) {
           .hosts = world.hosts};
 }
 
-/// Withdraws this process after an error before its ranks start. Returns false if the job does not continue without it.
-/// If it returns true, this process must end with exit code 0, because process 0 reports the loss as a result of
-/// `busbw find`.
+/// Withdraws this process after an error before its ranks start. Returns false if the job does not continue without
+/// this process. After true, the caller must end the process with exit code 0, because process 0 reports the loss as a
+/// result of `busbw find`.
 bool withdraw_before_start(LaunchedJob& job, const std::string& message) {
   return job.withdraw("cannot start: " + message);
 }
@@ -146,9 +146,9 @@ class LaunchedProcess {
   }
 
  private:
-  /// Ends the job and this process after a driver call did not return or a signal arrived. Otherwise the other
-  /// processes would first have to detect that this process is lost. Prints the first failure of the job, which may be
-  /// that of another process.
+  /// Ends this process after a driver call did not return or a signal arrived. If a call did not return, the job
+  /// continues without this process if it tolerates the loss. Otherwise aborts the job, because the other processes
+  /// would detect the loss late. Then prints the job's first failure, which may be that of another process.
   void abort_and_exit(const Failure& call_failure) {
     const bool is_timeout = call_failure.exit == ExitCode::rank_lost;
     if (is_timeout && withdraw_before_start(job_, call_failure.message)) {

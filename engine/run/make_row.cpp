@@ -101,8 +101,8 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
     measurement.algbw_bytes_per_s = achieved.algbw_bytes_per_s;
     measurement.busbw_bytes_per_s = achieved.busbw_bytes_per_s;
   }
-  // With graphs (-G), the first iteration of each launch has no sample. That of the first launch is one of the
-  // iterations that -K skips.
+  // -K counts iterations. With graphs (-G), the first iteration of each launch has no sample. -K is below -n, so it
+  // skips only one such iteration: that of the first launch.
   const int missing_samples = report.ranks.front().samples.skipped_iterations > 0 ? 1 : 0;
   const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - missing_samples));
   measurement.statistics = summarize(std::span(measurement.operation_s).subspan(skipped_samples));
@@ -245,7 +245,7 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   row.requested_bytes = label.requested_bytes;
   row.size_bytes = std::max(shape.send_count, shape.recv_count) * element_bytes;
   row.count = shape.param_count;
-  row.dtype = traffic ? std::optional(dtype) : std::nullopt;
+  row.dtype = traffic ? std::optional(dtype) : std::nullopt;  // a replay has no traffic, and operations of many types
   row.redop = label.configuration.redop_name;
   row.root = label.configuration.root;
   for (const auto& [placement, report] : placements) {

@@ -19,7 +19,7 @@ struct ProcessInfo {
   std::string arguments;       // command line as typed
   std::string version;         // version of busbw
   std::string backend;         // "host", "nccl"
-  std::string trace;           // recording and replayed program, as text
+  std::string trace;           // whether the process records a trace, and the hash of the replayed program
   std::string library_version;  // version of the library to measure
   std::string library_path;    // file of the library; empty if the library has no file
   std::string library_sha256;  // hash of that file; empty if unknown

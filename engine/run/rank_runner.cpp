@@ -319,14 +319,15 @@ struct GroupMembership {
 };
 
 /// Connects the rank and runs the operation that the plan describes: calls of communicators, rounds of flows, a replay
-/// program or a sweep. `failure_message`: see serve_flows.
+/// program or a sweep. `report_exception`, for catch blocks, reports the current exception to the job and returns the
+/// message of the job's failure.
 void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, Reporter* reporter,
-                  GroupMembership& membership, const std::function<std::string()>& failure_message) {
+                  GroupMembership& membership, const std::function<std::string()>& report_exception) {
   world.enter(Phase::rendezvous);
   world.barrier();
 
   world.enter(Phase::initialisation);
-  if (plan.comm_ops) {  // makes the first communicators of the job itself, so that their creation includes all costs
+  if (plan.comm_ops) {  // no communicator exists before those of comm_ops, so their creation includes all costs
     const auto ranks = gather_values(world, describe_rank(plan, backend, std::nullopt, world.rank()));
     if (world.rank() == 0) reporter->begin(ranks, backend.facts());
     world.barrier();
@@ -341,15 +342,15 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   communicator.enter(Phase::initialisation);
   if (plan.neighbor)
     membership.neighbor = std::make_unique<Neighbor>(*plan.neighbor, backend, world, color, communicator,
-                                                     plan.neighbor_offset(), failure_message);
+                                                     plan.neighbor_offset(), report_exception);
   require_capabilities(plan, backend, communicator);
   const auto ranks = gather_values(world, describe_rank(plan, backend, communicator.clock_state(), world.rank()));
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
-  // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
+  // After this barrier, the outputs have begun, so they can report a rank that fails in a case.
   world.barrier();
   if (plan.flow_service)
     return serve_flows(job, world, communicator, *plan.flow_service, plan.max_bytes,
-                       describe_location(backend, world.rank() - plan.first_rank), failure_message);
+                       describe_location(backend, world.rank() - plan.first_rank), report_exception);
   if (plan.replay)
     replay_program(plan, backend, world, communicator, ranks, reporter);
   else
@@ -368,11 +369,11 @@ void run_rank(const RunPlan& plan, Backend& backend, Job& job, int rank, Reporte
   GroupMembership membership;
   try {
     if (const auto fault = fault_of(plan, *world)) faulty_world = make_faulty_team(*world, *fault);
-    const auto failure_message = [&] {
+    const auto report_exception = [&] {
       report_failure(job, rank);
       return job.failure()->message;
     };
-    join_and_run(plan, backend, job, faulty_world ? *faulty_world : *world, reporter, membership, failure_message);
+    join_and_run(plan, backend, job, faulty_world ? *faulty_world : *world, reporter, membership, report_exception);
   } catch (...) {
     report_failure(job, rank);
     throw;

@@ -30,10 +30,10 @@
 namespace busbw {
 namespace {
 
-constexpr double kMaxFlowLimitS = 30;
 /// Limit for a flow without data, as a share of -T. A receiver may notice a dead flow only after 1.5 times the limit.
 /// The sender may need another 1.5 times the limit. Both must happen within -T: (1.5 + 1.5) x 0.3 = 0.9.
 constexpr double kFlowLimitShare = 0.3;
+constexpr double kMaxFlowLimitS = 30;  // upper bound of this limit
 
 /// True if each call returns only when its operation is done, as it does on backends that the host clock times.
 bool calls_block(const BackendTraits& traits) { return traits.clock == BackendTraits::Clock::host; }

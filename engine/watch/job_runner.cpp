@@ -45,6 +45,7 @@ class RankThreads {
           pthread_kill(watching_thread, SIGCHLD);  // wakes wait_for_interrupt
         });
       } catch (const std::system_error& error) {
+        // This rank and all later ones have no thread.
         running_count_->fetch_sub(first_rank + count - rank, std::memory_order_acq_rel);
         job.abort(ExitCode::environment,
                   fmt::format("cannot start the thread of rank {}: {}; use fewer ranks, or raise "
@@ -126,8 +127,8 @@ class JobMonitor {
     if (failure && failure->exit == ExitCode::rank_lost) {
       if (!has_diagnosed_) diagnose();  // the ranks may end before check() sees that a rank was lost
       failure->details = details_;
-      // After a stall, the job's failure is still another one if that came first. The job may cut a long message, so
-      // compare the beginning.
+      // The job keeps its first failure, so a failure before the stall is still the job's failure. Compares only the
+      // beginning of the message, because the job may cut a long one.
       failure->timed_out = !stall_message_.empty() && stall_message_.starts_with(failure->message);
     }
     return failure;

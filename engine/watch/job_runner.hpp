@@ -12,7 +12,7 @@ namespace busbw {
 
 /// Number and arrangement of the ranks, and the facts that the watchdog needs.
 struct JobSettings {
-  int processes = 1;
+  int processes = 1;  // number of processes to fork; 1: none, the ranks run in this process
   int ranks_per_process = 1;
   double limit_s = 0;           // maximum time without progress, see Watchdog
   std::string collective = {};  // collective that the ranks run, for messages

@@ -40,11 +40,6 @@ Bytes with_proof(const std::string& token, const Nonces& nonces, FrameKind kind,
   return frame;
 }
 
-struct CheckedFrame {
-  std::span<const std::byte> body;  // after the proof
-  bool is_proved;                   // the sender knows the token
-};
-
 /// Returns the result of a handshake in which the server answered the hello with a frame other than a challenge. A
 /// hello with another version is the only valid frame.
 ClientHandshake::HandshakeResult result_without_challenge(FrameKind kind, std::span<const std::byte> body) {
@@ -57,6 +52,11 @@ ClientHandshake::HandshakeResult result_without_challenge(FrameKind kind, std::s
     return {};
   }
 }
+
+struct CheckedFrame {
+  std::span<const std::byte> body;  // after the proof
+  bool is_proved;                   // the sender knows the token
+};
 
 /// Checks the proof at the beginning of a frame. Throws BrokenMessage if the frame is too short for a proof.
 CheckedFrame check_proof(const std::string& token, const Nonces& nonces, FrameKind kind,

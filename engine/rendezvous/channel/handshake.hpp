@@ -1,7 +1,7 @@
 #pragma once
 // Mutual authentication of a connection. Each side proves that it knows the token of the job, or of a rank's listener,
 // without sending the token. A proof is the HMAC-SHA-256 with the token as key over the frame kind, both sides' nonces
-// and the frame body. Each proof covers both nonces, so a recorded handshake cannot be replayed.
+// and the rest of the body. Each proof covers both nonces, so a recorded handshake cannot be replayed.
 //
 //   client: hello      version, client nonce
 //   server: challenge  server nonce

@@ -31,10 +31,9 @@ void TcpChannel::flush() {
 
 std::optional<TcpChannel::ReceivedFrame> TcpChannel::next_frame() {
   try {
-    const auto body = received_.next(max_frame_bytes_);
-    if (!body) return std::nullopt;
-    const auto kind = static_cast<FrameKind>(body->front());  // append_frame puts the kind in front of the body
-    return ReceivedFrame{kind, Bytes(body->begin() + 1, body->end())};
+    const auto frame = received_.next(max_frame_bytes_);
+    if (!frame) return std::nullopt;
+    return ReceivedFrame{static_cast<FrameKind>(frame->front()), Bytes(frame->begin() + 1, frame->end())};
   } catch (const BrokenMessage&) {
     ended_ = true;
     return std::nullopt;

@@ -1,7 +1,7 @@
 #pragma once
-// Wire format of connections to the TCP store of process 0, and of the handshake between two ranks. Each frame is a
-// length and a body, and the body starts with the frame's kind. A connection starts with the handshake
-// (handshake.hpp), and other frames are rejected before it.
+// Wire format of connections to the TCP store of process 0, and of the handshake between two ranks. Each frame has a
+// kind and a body, after a length that counts both. A connection starts with the handshake (handshake.hpp), and other
+// frames are rejected before it.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,7 +15,7 @@ namespace busbw {
 
 inline constexpr char kWireVersion = '4';
 
-/// First byte of a frame's body. Each comment names the sender and the content after this byte.
+/// First byte of a frame. Each comment names the sender and the body.
 enum class FrameKind : std::uint8_t {
   hello,      // client: version, nonce; server, to a client of another version: its own version
   challenge,  // server: nonce
@@ -55,7 +55,7 @@ struct ClientInfo {
   }
 };
 
-/// Appends a frame to `out`: the length of kind and body, the kind, and `body`.
+/// Appends a frame to `out`, with its length before it.
 inline void append_frame(Bytes& out, FrameKind kind, std::span<const std::byte> body) {
   const auto length = static_cast<std::uint32_t>(body.size() + 1);
   const auto* first = reinterpret_cast<const std::byte*>(&length);
@@ -87,7 +87,7 @@ inline Failure unpack_failure(MessageReader& reader) {
 class FrameReader {
  public:
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  /// Returns the body of the next frame, which is valid until the next call. Nothing if no frame is complete. Throws
+  /// Returns the next frame: kind and body, valid until the next call. Nothing if no frame is complete. Throws
   /// BrokenMessage if a frame is empty or longer than `max_bytes`.
   std::optional<std::span<const std::byte>> next(std::size_t max_bytes) {
     const auto unread = std::span<const std::byte>(bytes_).subspan(read_bytes_);

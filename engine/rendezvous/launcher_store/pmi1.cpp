@@ -25,7 +25,8 @@ namespace {
 constexpr std::string_view kPmi1 = "PMI-1";
 constexpr std::uint64_t kMaxDescriptor = 1'000'000;  // bound of PMI_FD, so that it fits into an int
 constexpr std::size_t kMaxLineBytes = 65536;
-/// Used as the maximum length of a value if the daemon states no maximum or a smaller one. MPICH's maximum is 1024.
+/// Assumption: a daemon that states no maximum length of a value, or a smaller one, accepts this length. MPICH states
+/// 1024.
 constexpr std::size_t kMinValueBytes = 64;
 /// The daemon's maximum includes a terminating zero byte.
 constexpr std::size_t kTerminatorBytes = 1;

@@ -57,7 +57,8 @@ StoreReply TcpStore::wait_for_reply(const StoreRequest& request) {
       }
       if (channel_.idle()) waited_s += kTickMs * 1e-3;
       if (waited_s < limit_s_) continue;
-      if (request.op == StoreRequest::Op::missing) throw wait_timeout_error(request, {}, limit_s_);
+      const bool is_silent_store = request.op == StoreRequest::Op::missing;  // a store answers this request at once
+      if (is_silent_store) throw wait_timeout_error(request, {}, limit_s_);
       const Bytes missing = send_and_wait({.op = StoreRequest::Op::missing, .key = request.key});
       throw wait_timeout_error(request, missing, limit_s_);
     }

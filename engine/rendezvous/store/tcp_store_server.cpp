@@ -222,9 +222,9 @@ void TcpStoreServer::read(std::uint64_t id) {
       // Handling a frame may close the connection, so it is looked up again each time.
       for (auto current = connections_.find(id); current != connections_.end(); current = connections_.find(id)) {
         const std::size_t max_bytes = current->second.is_authenticated ? kMaxFrameBytes : kMaxGreetingBytes;
-        const auto body = current->second.received.next(max_bytes);
-        if (!body) break;
-        handle_frame(id, *body);
+        const auto frame = current->second.received.next(max_bytes);
+        if (!frame) break;
+        handle_frame(id, *frame);
       }
     } catch (const BrokenMessage&) {
       return reject(id);
@@ -277,13 +277,13 @@ void TcpStoreServer::handle_lost_processes() {
   }
 }
 
-void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> body) {
-  MessageReader reader(body);
+void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> frame) {
+  MessageReader reader(frame);
   const auto kind = reader.take<FrameKind>();
-  const auto content = body.subspan(sizeof(FrameKind));
+  const auto body = frame.subspan(sizeof(FrameKind));
   Connection& connection = connections_[id];
   if (connection.closes_when_sent) return;  // the client is rejected, or its process is lost
-  if (!connection.is_authenticated) return handle_handshake_frame(id, kind, content);
+  if (!connection.is_authenticated) return handle_handshake_frame(id, kind, body);
   switch (kind) {
     case FrameKind::request: {
       if (connection.knows_failure) return;

@@ -93,7 +93,7 @@ class TcpStoreServer {
   /// Informs the clients after the loss of a process: the job has failed, or continues without this process.
   void handle_lost_processes();
   void reject(std::uint64_t id);
-  void handle_frame(std::uint64_t id, std::span<const std::byte> body);
+  void handle_frame(std::uint64_t id, std::span<const std::byte> frame);
   void handle_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void reject_version(std::uint64_t id, char version);
   void handle_greeting(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body);

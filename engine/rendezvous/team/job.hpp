@@ -49,6 +49,7 @@ class Job {
   virtual bool aborted() const noexcept = 0;
   /// Returns the reason for the abort, or nothing while the job is not aborted.
   virtual std::optional<Failure> failure() const = 0;
+  /// Returns an initial RankProgress if this process does not know the rank's (see watches_all_ranks).
   virtual RankProgress progress(int rank) const = 0;
   /// Returns the ranks of processes that are stopped (SIGSTOP), or silent in a launched job. Empty also if the states
   /// of the processes are unknown.

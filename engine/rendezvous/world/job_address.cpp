@@ -60,9 +60,9 @@ JobAddress find_job_address(Environment environment, const LauncherClaim& claim,
 
   const std::vector<std::string> hosts = find_hosts(environment, claim, local_size);
   const bool is_on_one_node = local_size == claim.size->value;
-  // If the job is on one node and has an identity, process 0 listens at loopback. The port comes from the launcher, or
-  // all processes derive it from the identity. A launcher without a name for the job can identify it by its daemon.
-  // For launchers without daemons, the address comes from their variables.
+  // A launcher with daemons may state no address. If its job is on one node and has an identity, process 0 listens at
+  // loopback. The identity is the launcher's name of the job, or else its daemon. The port comes from the launcher, or
+  // all processes derive it from the identity. Launchers without daemons state the address in their variables.
   if (is_on_one_node && !launcher.daemons.empty()) {
     if (identity.empty()) identity = daemon_identity(launcher, ancestors);
     if (!identity.empty()) {

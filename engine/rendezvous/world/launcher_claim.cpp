@@ -155,10 +155,10 @@ std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*a
     return require_claim_of(environment, *launcher_name);
   }
   std::vector<LauncherClaim> complete;
-  std::vector<LauncherClaim> partial;
+  std::vector<LauncherClaim> incomplete;
   for (const LauncherEntry& entry : launcher_table()) {
     const LauncherClaim claim = read_claim(environment, entry);
-    auto& claims = claim.is_complete() ? complete : partial;
+    auto& claims = claim.is_complete() ? complete : incomplete;
     claims.push_back(claim);
   }
   // BUSBW_ variables are meant for this program, so they override those of other launchers.
@@ -168,8 +168,8 @@ std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*a
   std::vector<LauncherClaim> candidates;
   std::ranges::copy_if(complete, std::back_inserter(candidates), &LauncherClaim::has_several_processes);
   if (candidates.empty()) {
-    if (!complete.empty()) return complete.front();
-    for (const LauncherClaim& claim : partial) {
+    if (!complete.empty()) return complete.front();  // a job of one process
+    for (const LauncherClaim& claim : incomplete) {
       require_complete(claim);
       if (claim.launcher->has_started_process) reject_lone_process_in_allocation(environment, *claim.launcher);
     }
