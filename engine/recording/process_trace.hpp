@@ -33,6 +33,7 @@ class ProcessTrace {
   /// chooses the id of the communicator and sends it to the other members.
   RecordedCommunicator add_communicator(int world_rank, Team& members);
   trace::TraceFile& file() { return file_; }
+  /// Number of a new operation group, from 1 on.
   std::uint32_t next_operation_group() { return ++operation_groups_; }
   /// Nanoseconds since the start of the file, from 1 on.
   std::uint64_t now_ns() const;
