@@ -20,7 +20,7 @@
 namespace busbw {
 namespace {
 
-constexpr double kStepLimitS = 60;  // for an exchange between the processes, with the slowest command before it
+constexpr double kStepLimitS = 60;  // for an exchange between the processes, including the wait for the slowest command
 constexpr double kSilenceS = 30;  // a process without a heartbeat for this time is lost
 
 /// True if this process is the first one on its node. All processes must call it.

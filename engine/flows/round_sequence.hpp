@@ -42,7 +42,7 @@ class RoundSequence {
 
  private:
   std::vector<std::vector<Flow>> rounds_;  // the next round first; the last round has all flows
-  bool has_separated_ = false;  // the reported pairs have separate rounds, and none of these found a failed pair
+  bool has_separated_ = false;  // separate rounds were added, and no pair has counted as failed since then
   FailedPairs joint_failures_;
 };
 
