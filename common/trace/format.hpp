@@ -62,7 +62,8 @@ enum Flag : std::uint8_t {
   kInPlace = 4,
   kIsInPlaceKnown = 8,  // without this bit, kInPlace says nothing
   kCountIsInBytes = 16,  // the source does not report the caller's datatype: count is in bytes, datatype is int8
-  /// The computation in the gap before this operation overlaps the previous operation. Only traces of models set it.
+  /// The computation before this operation overlaps the previous operation. Recordings do not show this, so only the
+  /// generated traces of src/busbw/traces/models/ set it.
   kGapOverlapped = 32,
 };
 
