@@ -145,7 +145,7 @@ int finalize(void*) { return 0; }
 /// `caller`: address in NCCL.
 void* add_communicator(const Membership& membership, int version, const void* caller, int* mask) {
   void* const context = Recorder::instance().add_communicator(membership, version, caller, mask);
-  if (context == nullptr) set_events_mask(mask);
+  if (context == nullptr) set_events_mask(mask);  // nothing is recorded, so an observer may set the mask
   return context;
 }
 
