@@ -18,7 +18,7 @@ using FailedPairs = std::map<std::pair<int, int>, std::string>;
 std::pair<int, int> pair_of(const Flow& flow);
 
 /// First, all flows run in one round. A rank that waits for a peer in vain also keeps its other peers waiting, and
-/// these peers report failures too: if 1-2 is dead, 0->1 and 1->2 both fail. So a pair counts as failed only if neither
+/// these peers report failures too. If 1-2 is dead, 0->1 and 1->2 both fail. So a pair counts as failed only if neither
 /// of its ranks has another failure. The other reported pairs run again in separate rounds, in which each rank has one
 /// peer. Then all flows that have not failed run in one round again.
 class RoundSequence {

@@ -284,6 +284,7 @@ void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowSe
   std::optional<FlowServer> server;
   job.tolerate_losses(can_lose_peers);
   if (world.rank() == 0) {
+    // A lost rank sends no location, but the job knows its host.
     for (const auto& [rank, loss] : job.lost_ranks()) locations[static_cast<std::size_t>(rank)].host = loss.host;
     server.emplace(job, world, service, FlowCluster(locations), max_bytes);
   }
