@@ -1,7 +1,7 @@
 #pragma once
 // Scratch memory: the memory of a rank that its peers write into, and the addresses of the peers' memory. It consists
 // of two lanes, one for calls outside of graphs and one for graphs. A lane is a sequence of operations with its own
-// slots and tags: a slot is the place for one cell from one peer, and a tag is the number of a step
+// slots and tags. A slot is the place for one cell from one peer, and a tag is the number of a step
 // (schedule/schedule.hpp).
 #include <array>
 #include <cstddef>
