@@ -43,6 +43,7 @@ std::vector<NodeOutput> gather_outputs(LaunchedJob& job, int process, const std:
   std::vector<NodeOutput> own_outputs;
   if (is_first_on_node(job, process)) own_outputs.push_back(run_node_command(command));
   std::vector<NodeOutput> outputs;
+  // agree() calls the function only in process 0. Its result is empty, because no process needs one.
   job.agree(MessageWriter().add(own_outputs).bytes(), [&](const std::vector<Bytes>& messages) {
     for (const Bytes& message : messages)
       for (NodeOutput& output : MessageReader(message).take<std::vector<NodeOutput>>())
