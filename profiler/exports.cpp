@@ -65,6 +65,7 @@ void* start_common_event(const EventDescriptor& event) {
   Recorder& recorder = Recorder::instance();
   if (event.type == kGroup) return recorder.start_plan();
   if (event.type == kKernelChannel) return recorder.start_kernel(event.parent, event.kernel_channel.gpu_ns);
+  // Each transfer is a send on one rank and a receive on another. Only sends are counted.
   const ProxyOperation& operation = event.proxy_operation;
   if (event.type == kProxyOperation && operation.is_send != 0)
     recorder.add_network_steps(event.parent, operation.pid, operation.steps);

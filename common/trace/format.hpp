@@ -94,7 +94,7 @@ struct alignas(kRecordBytes) OperationRecord {
   Protocol protocol;
   std::uint8_t channels;
   std::uint8_t flags;
-  std::atomic<std::uint32_t> network_steps;  // transfers by the network proxy
+  std::atomic<std::uint32_t> network_steps;  // transfers that the network proxy sends
   std::uint32_t thread;  // calling thread, numbered in the order of appearance in this file
   std::uint32_t reserved;
 };

@@ -252,9 +252,9 @@ struct LifecycleRow {
 
 /// One row of the table: one size of one configuration of one group.
 struct Row {
-  int group = 0;
+  int group = 0;  // color, as in RankInfo
   int group_ranks = 0;
-  int cycle = 0;
+  int cycle = 0;  // of -N, from 0
   std::string collective;
   std::uint64_t requested_bytes = 0;  // size in the sweep
   std::uint64_t size_bytes = 0;  // the size column: max of bytes sent and received by a rank; 0 if a call moves none
