@@ -90,7 +90,8 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
     if (std::ranges::find(information_flags, arguments.front()) == information_flags.end())
       throw UsageError(fmt::format("{} {}: no collective before the options; name one of{}", kEngineName,
                                    arguments.front(), collectives_text()));
-    return {std::string(kEngineName), "all_reduce", std::move(arguments)};  // these flags apply to no collective
+    // Any collective would do here: --help lists the same flags for all of them, and the other flags use none.
+    return {std::string(kEngineName), "all_reduce", std::move(arguments)};
   }
   const std::string collective = arguments.front();
   arguments.erase(arguments.begin());
@@ -155,6 +156,7 @@ int run(int argc, char** argv) {
     return run_each_node(invocation.program, invocation.arguments, detect_world(process_environment));
   const bool serves_flows = invocation.collective == kFlowsName;
   World world;
+  // parse_options calls this only for a run. So --help works even if the variables of a launcher are invalid.
   const auto detect_launched_processes = [&] {
     world = detect_world(process_environment);
     return world.size;

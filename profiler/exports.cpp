@@ -65,6 +65,7 @@ void* start_common_event(const EventDescriptor& event) {
   Recorder& recorder = Recorder::instance();
   if (event.type == kGroup) return recorder.start_plan();
   if (event.type == kKernelChannel) return recorder.start_kernel(event.parent, event.kernel_channel.gpu_ns);
+  // Each transfer is a send on one rank and a receive on another. Only sends are counted.
   const ProxyOperation& operation = event.proxy_operation;
   if (event.type == kProxyOperation && operation.is_send != 0)
     recorder.add_network_steps(event.parent, operation.pid, operation.steps);
@@ -145,7 +146,7 @@ int finalize(void*) { return 0; }
 /// `caller`: address in NCCL.
 void* add_communicator(const Membership& membership, int version, const void* caller, int* mask) {
   void* const context = Recorder::instance().add_communicator(membership, version, caller, mask);
-  if (context == nullptr) set_events_mask(mask);
+  if (context == nullptr) set_events_mask(mask);  // nothing is recorded, so an observer may set the mask
   return context;
 }
 

@@ -11,12 +11,12 @@ namespace busbw::profiler {
 
 /// Bits of the mask of wanted events, and values of `type` of a descriptor.
 enum EventType : std::uint64_t {
-  kGroup = 1 << 0,       // the operations of one kernel
+  kGroup = 1 << 0,       // a plan: the tasks of one kernel (recorder.hpp)
   kCollective = 1 << 1,  // enqueued, with the chosen algorithm
   kTransfer = 1 << 2,    // enqueued send or receive
   kProxyOperation = 1 << 3,  // network transfers of an operation
   kKernelChannel = 1 << 6,   // one channel of a kernel, with the GPU's times
-  kGroupCall = 1 << 8,       // calls between the start and the end of a group
+  kGroupCall = 1 << 8,       // a group: the calls between its start and its end
   kCollectiveCall = 1 << 9,  // as the program called it
   kTransferCall = 1 << 10,
   kCopyEngineCollective = 1 << 12,  // enqueued, without a kernel

@@ -61,6 +61,7 @@ class Recorder {
 
   /// Starts a group of calls. A group is explicit if the program began it, and implicit if NCCL began it within a call.
   void* start_group(bool is_explicit) noexcept;
+  /// Records a call. `group`: handle of start_group(). Null if the call is in no group.
   void* start_call(void* context, void* group, const Call&) noexcept;
   /// Starts a plan: the tasks that NCCL puts into one kernel. Never returns null, because NCCL before 2.28 does not
   /// report the tasks of a plan for which it got null.
@@ -70,6 +71,7 @@ class Recorder {
   void* start_called_task(void* call, void* plan, const Task&) noexcept;
   /// Records a task under a version of the interface that does not report calls. The tasks of one plan form a group.
   void* start_task(void* context, void* plan, const Call&, const Task&) noexcept;
+  /// Adds the times of one channel of a task's kernel, in nanoseconds of the GPU's clock.
   void* start_kernel(void* task, std::uint64_t gpu_ns) noexcept;
   void stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept;
   /// Adds network transfers to a task. `pid`: process that issued the task. Ignores the tasks of other processes.

@@ -132,7 +132,7 @@ std::optional<std::string> NvmlGpu::uuid() const {
 
 std::optional<int> NvmlGpu::nvlinks() const {
   if (!nvml_->nvlink_state) return std::nullopt;
-  std::optional<int> active;
+  std::optional<int> active;  // empty until NVML knows a link number
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     unsigned state = 0;
     if (nvml_->nvlink_state(handle_, link, &state) != kSuccess) continue;

@@ -82,6 +82,7 @@ std::string mask_url_secrets(std::string_view value) {
     const std::string_view user_and_host = value.substr(start, end - start);
     const auto secret_start = find_secret(user_and_host);
     const auto secret_end = user_and_host.rfind('@');  // a password may contain another @
+    // No secret, or an empty one.
     if (secret_start == user_and_host.npos || secret_end == user_and_host.npos || secret_end <= secret_start) continue;
     masked.append(value.substr(copied, start + secret_start - copied)).append(kRedacted);
     copied = start + secret_end;

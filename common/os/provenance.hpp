@@ -17,7 +17,7 @@ NamedValues tuning_environment(char** environment);
 /// Returns host, kernel, processor, cores and memory of this machine. Values that cannot be read are left out.
 NamedValues machine_facts();
 
-/// Returns the host name up to the first dot.
+/// Returns the host name up to the first dot, or "unknown".
 std::string host_name();
 
 /// Returns the host name with its domain as far as the kernel knows it, or an empty string.

@@ -20,8 +20,9 @@ class SignalMask {
   sigset_t previous_mask_{};
 };
 
-/// Waits for a signal that a SignalMask blocks. Returns the error that ends the program. Nothing after `limit_ms`, or
-/// earlier if SIGCHLD arrived, which reports the end of a child process or, by pthread_kill, of a thread.
+/// Waits for a signal that a SignalMask blocks. Returns the error that ends the program. Returns nothing after
+/// `limit_ms`, or at once if SIGCHLD arrives. The kernel sends SIGCHLD when a child process ends, and a rank's thread
+/// sends it by pthread_kill when the thread ends.
 std::optional<Error> wait_for_interrupt(int limit_ms);
 
 /// Throws the error of `wait_for_interrupt` if a signal is pending.

@@ -46,7 +46,7 @@ std::string_view near_miss(std::string_view word, std::span<const std::string_vi
   if (word.size() < kMinLength || word.size() > kMaxLength) return {};
   const std::string lower = lower_case(word);
   std::string_view nearest;
-  std::size_t min_distance = lower.size() / kLettersPerError + 1;
+  std::size_t min_distance = lower.size() / kLettersPerError + 1;  // one more than the permitted errors
   for (const std::string_view candidate : candidates) {
     const std::size_t distance = edit_distance(lower, lower_case(candidate));
     if (distance >= min_distance) continue;

@@ -62,7 +62,8 @@ enum Flag : std::uint8_t {
   kInPlace = 4,
   kIsInPlaceKnown = 8,  // without this bit, kInPlace says nothing
   kCountIsInBytes = 16,  // the source does not report the caller's datatype: count is in bytes, datatype is int8
-  /// The computation in the gap before this operation overlaps the previous operation. Only traces of models set it.
+  /// The computation before this operation overlaps the previous operation. Recordings do not show this, so only the
+  /// generated traces of src/busbw/traces/models/ set it.
   kGapOverlapped = 32,
 };
 
@@ -93,7 +94,7 @@ struct alignas(kRecordBytes) OperationRecord {
   Protocol protocol;
   std::uint8_t channels;
   std::uint8_t flags;
-  std::atomic<std::uint32_t> network_steps;  // transfers by the network proxy
+  std::atomic<std::uint32_t> network_steps;  // transfers that the network proxy sends
   std::uint32_t thread;  // calling thread, numbered in the order of appearance in this file
   std::uint32_t reserved;
 };

@@ -13,7 +13,7 @@ struct LaunchedProcess {
 };
 
 /// Returns rank and size from the variables of the first launcher that gives a valid rank. Unlike the engine, does not
-/// compare launchers and does not throw: a wrong rank in a trace is visible, and a recorder must not refuse a job.
+/// compare launchers and does not throw. A wrong rank in a trace is visible, and a recorder must not refuse a job.
 LaunchedProcess launched_process(Environment environment);
 
 }  // namespace busbw::trace

@@ -29,7 +29,7 @@ namespace {
 // Large enough that a chunk is reserved long before it is used; small enough for a short pause of the reserving thread.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t kChunkRecords = kChunkBytes / kRecordBytes;
-constexpr std::uint64_t kChunksAhead = 2;
+constexpr std::uint64_t kChunksAhead = 2;  // a chunk is reserved when the second one before it is half used
 constexpr const char* kMaxBytesVariable = "BUSBW_TRACE_MAX_BYTES";
 constexpr std::uint64_t kMinSizeLimitBytes = 8 << 10;  // the header and 64 records
 

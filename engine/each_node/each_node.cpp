@@ -20,7 +20,7 @@
 namespace busbw {
 namespace {
 
-constexpr double kStepLimitS = 60;  // for an exchange between the processes, with the slowest command before it
+constexpr double kStepLimitS = 60;  // for an exchange between the processes, including the wait for the slowest command
 constexpr double kSilenceS = 30;  // a process without a heartbeat for this time is lost
 
 /// True if this process is the first one on its node. All processes must call it.
@@ -43,6 +43,7 @@ std::vector<NodeOutput> gather_outputs(LaunchedJob& job, int process, const std:
   std::vector<NodeOutput> own_outputs;
   if (is_first_on_node(job, process)) own_outputs.push_back(run_node_command(command));
   std::vector<NodeOutput> outputs;
+  // agree() calls the function only in process 0. Its result is empty, because no process needs one.
   job.agree(MessageWriter().add(own_outputs).bytes(), [&](const std::vector<Bytes>& messages) {
     for (const Bytes& message : messages)
       for (NodeOutput& output : MessageReader(message).take<std::vector<NodeOutput>>())

@@ -81,7 +81,8 @@ NodeOutput run_node_command(const std::string& command, const CommandLimits& lim
   bool is_output_open = true;
   while (true) {
     throw_if_interrupted();
-    // The end of the shell counts, because its children may keep the pipe open.
+    // The end of the shell counts, because its children may keep the pipe open. The shell is queried before the output
+    // is read, so that the last read after its end gets all of its output.
     const auto code = process.exit_code();
     if (is_output_open) {
       is_output_open = read_available(output.number(), result.output, limits.output_bytes, /*waits=*/!code);

@@ -50,8 +50,8 @@ struct FlowNode {
   std::vector<int> ranks;
   std::vector<std::string> gpu_types = {};              // in the order of `ranks`
   std::vector<std::optional<int>> gpu_numa_nodes = {};  // in the order of `ranks`
-  /// Ports by NetworkPort::position. Empty if the ports are unknown. The port at the first position belongs to rail 0,
-  /// the next one to rail 1: a rail is a network that connects the same port of all nodes.
+  /// Ports by NetworkPort::position. Empty if the ports are unknown. A rail is a network that connects the same port of
+  /// all nodes: the port at the first position belongs to rail 0, the next one to rail 1.
   std::map<int, FlowNic> nics = {};
 };
 

@@ -81,7 +81,7 @@ FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
   FailedPairs undecided = failures;
   std::erase_if(undecided, [&](const auto& failure) { return failed.contains(failure.first); });
   if (has_separated_) {
-    // None of the undecided pairs has failed in its separate round.
+    // No pair has failed in the separate rounds.
     for (const auto& [pair, reason] : undecided)
       joint_failures_.emplace(pair, reason + "; only together with other flows of the round");
   } else if (!undecided.empty()) {

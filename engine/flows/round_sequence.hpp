@@ -18,7 +18,7 @@ using FailedPairs = std::map<std::pair<int, int>, std::string>;
 std::pair<int, int> pair_of(const Flow& flow);
 
 /// First, all flows run in one round. A rank that waits for a peer in vain also keeps its other peers waiting, and
-/// these peers report failures too: if 1-2 is dead, 0->1 and 1->2 both fail. So a pair counts as failed only if neither
+/// these peers report failures too. If 1-2 is dead, 0->1 and 1->2 both fail. So a pair counts as failed only if neither
 /// of its ranks has another failure. The other reported pairs run again in separate rounds, in which each rank has one
 /// peer. Then all flows that have not failed run in one round again.
 class RoundSequence {
@@ -42,7 +42,7 @@ class RoundSequence {
 
  private:
   std::vector<std::vector<Flow>> rounds_;  // the next round first; the last round has all flows
-  bool has_separated_ = false;  // the reported pairs have separate rounds, and none of these found a failed pair
+  bool has_separated_ = false;  // separate rounds were added, and no pair has counted as failed since then
   FailedPairs joint_failures_;
 };
 

@@ -28,9 +28,9 @@ class SearchProcess {
   int answers_fd() const { return answers_.number(); }
 
   /// Ends the search after the job has ended with `job_code`. If a signal ended the job, passes it on. Closes the
-  /// pipes, and waits until the search has reported its results. Returns the exit code of this process: the search's if
-  /// the job succeeded or if the search reports the lost process, otherwise the job's. Prints an error if the command
-  /// does not exist.
+  /// pipes, and waits until the search has reported its results. Returns the exit code of this process: the job's if
+  /// the job failed, otherwise the search's. A lost process that the search reports is no failure of the job. Prints an
+  /// error if the command does not exist.
   int finish(int job_code);
 
  private:

@@ -38,7 +38,7 @@ using FailedPeers = std::vector<std::pair<int, std::string>>;
 
 /// Returns the failed pairs and their reasons. `failed_peers`: those of each rank. If both ranks of a pair have a
 /// reason, keeps that of the lower rank, which knows the details over sockets.
-FailedPairs pairs_of(const std::vector<FailedPeers>& failed_peers) {
+FailedPairs merge_failed_peers(const std::vector<FailedPeers>& failed_peers) {
   FailedPairs pairs;
   for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)
     for (const auto& [peer, reason] : failed_peers[rank])
@@ -142,7 +142,7 @@ class FlowServer {
   /// `unreachable`: the peers that each rank could not reach. Their flows are left out of all rounds, because after
   /// each failure in a round, all ranks must connect again.
   void finish_connection(std::vector<ConnectionProblem> problems, const std::vector<FailedPeers>& unreachable) {
-    failed_pairs_.merge(pairs_of(unreachable));
+    failed_pairs_.merge(merge_failed_peers(unreachable));
     if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to connect again
     std::erase_if(problems, [](const ConnectionProblem& problem) { return problem.reason.empty(); });
     if (problems.empty()) return;
@@ -152,7 +152,7 @@ class FlowServer {
   /// Decides from the failures of the measured round which rounds follow. After the last round, answers the request
   /// with the times of the receivers. `failed_peers`: the peers that each rank has given up.
   void finish_round(const std::vector<RankReport>& reports, const std::vector<FailedPeers>& failed_peers) {
-    const FailedPairs failures = rounds_.failures_of_round(pairs_of(failed_peers));
+    const FailedPairs failures = rounds_.failures_of_round(merge_failed_peers(failed_peers));
     needs_connection_ = !failures.empty();
     const LostRanks lost = job_.lost_ranks();
     const auto has_failed = [&](const Flow& flow) { return !failure_of(flow, lost).empty(); };
@@ -284,6 +284,7 @@ void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowSe
   std::optional<FlowServer> server;
   job.tolerate_losses(can_lose_peers);
   if (world.rank() == 0) {
+    // A lost rank sends no location, but the job knows its host.
     for (const auto& [rank, loss] : job.lost_ranks()) locations[static_cast<std::size_t>(rank)].host = loss.host;
     server.emplace(job, world, service, FlowCluster(locations), max_bytes);
   }

@@ -148,7 +148,7 @@ bool Neighbor::begin_round() {
     ++rounds_.begun;
     round_start_s_ = monotonic_s();
   }
-  if (rounds_.begun == 2) changed_.notify_all();  // `start` waits for the second round
+  if (rounds_.begun == 2) changed_.notify_all();  // `start` waits for the beginning of the second round
   return true;
 }
 
@@ -157,7 +157,7 @@ void Neighbor::end_round() {
   const double round_s = monotonic_s() - round_start_s_;
   ended_rounds_s_ += round_s;
   ++rounds_.ended;
-  const bool ends_before_measured_time = rounds_.ended == 1;  // `start` waits for the second round
+  const bool ends_before_measured_time = rounds_.ended == 1;  // `start` returns when the second round has begun
   const bool begins_after_measured_time = rounds_.last_measured && rounds_.ended > *rounds_.last_measured;
   if (ends_before_measured_time || begins_after_measured_time) return;
   activity_.measured_operations += static_cast<std::uint64_t>(operations_per_round_);

@@ -56,7 +56,7 @@ class Neighbor final : public BackgroundActivity {
   /// Ends the measured time. Returns when all ranks have run the same number of operations and the thread has ended.
   /// Throws the error of the neighbor.
   void stop() override;
-  /// Adds wrong elements of the last operation since `prepare`. Call it only after `stop`.
+  /// Adds the wrong elements of the last operation to `check_result`. Call it only after `stop`.
   void verify(RankCheckResult& check_result);
   /// Returns the activity since `prepare` or the last call.
   NeighborActivity take_activity();
@@ -82,8 +82,8 @@ class Neighbor final : public BackgroundActivity {
   /// Counts the round that begins now. Returns false if the limit is reached.
   bool begin_round();
   void end_round();
-  /// Seconds with an unfinished operation in all rounds of this object until `now_s`, measured or not. Subtract the
-  /// result at an earlier time for the seconds between both times. Call it with the mutex locked.
+  /// Total duration of all rounds of this object until `now_s`, measured or not. The difference of two results is the
+  /// active time between two moments. Call it with the mutex locked.
   double active_until(double now_s) const;
 
   const NeighborLoad& load_;

@@ -8,8 +8,8 @@
 namespace busbw {
 namespace {
 
-// Order of the multiplied matrix: one product takes about 0.5 ms on a data-center GPU, and about 0.2 ms on a core of a
-// processor.
+// Order (rows and columns) of the multiplied matrix. One product takes about 0.5 ms on a data-center GPU, and about
+// 0.2 ms on a core of a processor.
 constexpr std::size_t kDeviceOrder = 1024;
 constexpr std::size_t kHostOrder = 128;
 constexpr std::uint64_t kCopyBytes = std::uint64_t{64} << 20;  // more than the last-level cache of most GPUs
@@ -51,7 +51,7 @@ std::optional<NeighborLoad> make_local_load(std::string_view name) {
   std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
   if (lower == kMatmulLoad)
     return NeighborLoad{.collective = std::make_shared<Matmul>(),
-                        .bytes = kDeviceOrder * kDeviceOrder * sizeof(float),
+                        .bytes = kDeviceOrder * kDeviceOrder * sizeof(float),  // enough for kHostOrder, too
                         .is_local = true};
   if (lower == kCopyLoad)
     return NeighborLoad{.collective = std::make_shared<Copy>(), .bytes = kCopyBytes, .is_local = true};

@@ -34,8 +34,8 @@ std::uint64_t unix_time_ns() {
 }
 
 void wait_until_s(double time_s, const std::function<void()>& check) {
-  constexpr double kPolledS = 200e-6;  // the end of the wait: a sleeping thread wakes up to this much later
-  constexpr double kMaxSleepS = 0.1;   // between two calls of `check`
+  constexpr double kPolledS = 200e-6;  // polled at the end, because a sleeping thread may wake up this late
+  constexpr double kMaxSleepS = 0.1;  // between two calls of `check`
   for (double left_s = time_s - monotonic_s(); left_s > 0; left_s = time_s - monotonic_s()) {
     check();
     if (left_s > kPolledS)

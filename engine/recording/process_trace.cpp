@@ -31,7 +31,7 @@ RecordedCommunicator ProcessTrace::add_communicator(int world_rank, Team& member
     record->communicator = index;
     record->rank = members.rank();
     record->size = members.size();
-    record->nodes = -1;
+    record->nodes = -1;  // unknown
     record->id = id;
     // Last: readers ignore a record until it has its kind.
     record->kind.store(trace::Kind::communicator, std::memory_order_release);

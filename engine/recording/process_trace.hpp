@@ -29,10 +29,11 @@ class ProcessTrace {
   /// `rank` and `size`: of this process in the job. Throws EnvironmentError if the file cannot be created.
   ProcessTrace(const trace::TraceSettings& settings, int rank, int size);
 
-  /// Adds a communicator of a rank. All `members` of the communicator call this at the same time: the first member
-  /// chooses the id of the communicator and sends it to the other members.
+  /// Adds a communicator of a rank. All `members` of the communicator must call this, because the first member chooses
+  /// the id of the communicator and sends it to the others.
   RecordedCommunicator add_communicator(int world_rank, Team& members);
   trace::TraceFile& file() { return file_; }
+  /// Number of a new operation group, from 1 on.
   std::uint32_t next_operation_group() { return ++operation_groups_; }
   /// Nanoseconds since the start of the file, from 1 on.
   std::uint64_t now_ns() const;

@@ -46,9 +46,11 @@ class RecordingCommunicator final : public ObservingCommunicator {
   void begin_operation(const ObservedOperation& operation) override {
     const std::size_t transfers = operation.sends.size() + operation.recvs.size();
     const std::uint32_t open_group = recorded_.rank->operation_group;
+    // The transfers of one exchange run together, so they form a group in the trace even without begin_group().
     const bool forms_own_group = transfers > 1 && open_group == 0;
     const std::uint32_t group = forms_own_group ? trace_->next_operation_group() : open_group;
     start_ns_ = trace_->now_ns();
+    // An exchange has no record of its own: each of its transfers has one.
     if (operation.function != Function::other) {
       std::uint8_t flags = trace::kIsInPlaceKnown;
       if (is_in_place(operation, rank())) flags |= trace::kInPlace;

@@ -183,8 +183,9 @@ constexpr T round_to(double value) {
     return static_cast<float>(value);
   } else {
     // Rounding to float and then to T can round twice in one direction. So a `value` that is no float is first rounded
-    // to odd: of the two floats around it, the one with an odd last bit is taken. It is no midpoint of a format with at
-    // least two bits fewer. The second rounding then gives the result of a single one (Boldo and Melquiond, 2008).
+    // to odd: to the one of the two floats around it that has an odd last bit. Such a float is no midpoint of a format
+    // with at least two bits fewer. So rounding it to T gives the result of a single rounding (Boldo and Melquiond,
+    // 2008).
     const auto nearest = static_cast<float>(value);
     auto bits = std::bit_cast<std::uint32_t>(nearest);
     const auto nearest_value = static_cast<double>(nearest);

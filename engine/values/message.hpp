@@ -61,7 +61,7 @@ class MessageWriter {
   MessageWriter& add(const std::pair<First, Second>& pair) {
     return add(pair.first).add(pair.second);
   }
-  /// Adds bytes as a list.
+  /// Adds the bytes of a span like Bytes, which MessageReader::take_bytes reads.
   MessageWriter& add(std::span<const std::byte> bytes) {
     add(bytes.size());
     append(bytes.data(), bytes.size());

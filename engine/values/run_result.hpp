@@ -41,7 +41,7 @@ struct RankInfo {
 struct LifecycleSettings {
   bool share = false;          // -S
   bool abort = false;          // -a
-  int root_every = 0;          // -R
+  int root_every = 0;          // -R: a root for every N ranks; 0: one root
   int work_iterations = 0;     // -W
   std::string resize;          // -r: "factor-2"
 };
@@ -63,8 +63,8 @@ struct RunSettings {
   int check_iterations = 1;  // -c
   int graph_launches = 0;  // -G
   int unalign_elements = 0;  // -u
-  int blocking = 0;  // -z
-  int average = 1;  // -a: how times are combined over ranks
+  int blocking = 0;  // -z: waits of the host; 0: none
+  int average = 1;  // -a: time over ranks; 0: of rank 0, 1: mean, 2: minimum, 3: maximum
   bool per_iteration = false;  // -I
   int per_iteration_skip = 0;  // -K
   bool parallel_init = false;  // -p
@@ -76,7 +76,7 @@ struct RunSettings {
   std::optional<double> target_ci;      // half-width of the 95 % interval of the median, as a fraction of the median
   std::optional<double> max_time_s;     // time budget of one placement of one row
   int timeout_s = 0;                    // -T; 0: no limit with "-T 0", the default limit without -T
-  int local_register = 0;               // -R
+  int local_register = 0;               // -R: registration of the buffers; 0: none, 1: local, 2: symmetric
   std::optional<int> cta_policy;        // -x
   int device_implementation = 0;        // -D; 0: the library's own operation
   std::optional<int> device_cta_count;  // CTAs of -D's kernel; none without a kernel
@@ -180,7 +180,7 @@ struct SkewComparison {
   std::uint64_t busiest_bytes = 0;  // that the busiest rank sends to the others, or receives from them
   std::optional<double> imbalance = {};  // busiest_bytes relative to an even share; none for one rank
   std::optional<double> balanced_time_s = {};  // measured in alternation, ranks combined as for time_s
-  std::optional<double> bound_s = {};  // time of busiest_bytes at the best rate, of this or the balanced operation
+  std::optional<double> bound_s = {};  // time of busiest_bytes at the higher rate of this and the balanced operation
   std::optional<double> ratio_to_bound = {};  // of the measurement's time_s
 };
 
@@ -252,9 +252,9 @@ struct LifecycleRow {
 
 /// One row of the table: one size of one configuration of one group.
 struct Row {
-  int group = 0;
+  int group = 0;  // color, as in RankInfo
   int group_ranks = 0;
-  int cycle = 0;
+  int cycle = 0;  // of -N, from 0
   std::string collective;
   std::uint64_t requested_bytes = 0;  // size in the sweep
   std::uint64_t size_bytes = 0;  // the size column: max of bytes sent and received by a rank; 0 if a call moves none

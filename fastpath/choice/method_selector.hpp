@@ -26,7 +26,8 @@ namespace busbw::fastpath {
 
 /// Maximum number of blocks of a call on a GPU with this many multiprocessors. All blocks of two communicators and one
 /// block of a third must fit on the GPU at the same time (docs/explanation/fast-path.md). A block takes at most half of
-/// a multiprocessor, so n - 1 blocks fit on n > 1 multiprocessors: 2 (n - 1) + 1 < 2 n.
+/// a multiprocessor, so n multiprocessors have room for 2 n blocks. Two communicators with n - 1 blocks each leave room
+/// for the third: 2 (n - 1) + 1 < 2 n.
 constexpr int max_blocks_on(int multiprocessors) { return std::max(1, multiprocessors - 1); }
 
 /// Selects methods. Immutable. A communicator has a fast path only if its ranks' selectors have equal hashes.

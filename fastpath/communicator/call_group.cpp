@@ -109,9 +109,9 @@ void join_streams(const std::vector<StreamUse>& stream_uses, JoinedCommunicators
 }
 
 /// Reorders calls: the first call of each GPU, then the second call of each GPU, and so on. Calls a1 a2 b1 b2 of GPUs a
-/// and b become a1 b1 a2 b2. If all calls of one GPU
-/// came first, they could fill that GPU's limited queue and block this thread. The queue's first kernel would then wait
-/// for a kernel of another GPU, which this thread has not launched.
+/// and b become a1 b1 a2 b2. If all calls of one GPU came first, they could fill that GPU's limited queue and block
+/// this thread. The queue's first kernel would then wait for a kernel of another GPU, which this thread has not
+/// launched.
 std::vector<PendingCall> interleave_by_device(const std::vector<PendingCall>& calls) {
   std::map<int, std::size_t> device_call_counts;
   std::vector<std::pair<std::size_t, const PendingCall*>> calls_with_position;  // position among the calls of the GPU

@@ -49,7 +49,7 @@ class CallGroup {
   static bool is_open() { return nesting_depth_ > 0; }
   static void start() { ++nesting_depth_; }
   /// Call before the real ncclGroupEnd. At the end of the outermost group, joins the streams of each communicator with
-  /// fast-path calls: the group's work on one of these streams waits for the earlier work on all of them.
+  /// fast-path calls. The group's work on one of these streams then waits for the earlier work on all of them.
   ncclResult_t prepare_end() noexcept;
   /// Call after the real ncclGroupEnd, with its result. The outermost end processes the pending calls, unless NCCL's
   /// group has failed. Returns the result for the program.

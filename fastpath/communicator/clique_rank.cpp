@@ -125,6 +125,7 @@ cudaError_t CliqueRank::begin_ordered_unit(cudaStream_t stream) {
   const ScopedDevice device(device_);
   bool captured = false;
   if (const cudaError_t error = query_captured(stream, captured); error != cudaSuccess) return error;
+  // Tags order only the kernels of the fast path. The unit has other kernels too, so it needs the order event.
   if (!captured) graph_order_.start_ordering_calls(make_call_wait_callback());
   return begin_operation(stream, captured);
 }

@@ -1,8 +1,8 @@
 #pragma once
-// One rank of a clique: the ranks of a communicator with GPUs that write into each other's memory. CliqueRank selects
-// the method of this rank's calls and queues their kernels. Each step of an operation has a tag, a number that
-// increases by one and marks the data of the step (schedule/schedule.hpp). Kernels write their tags to scratch memory,
-// which shows the steps that have run.
+// One rank of a clique. A clique is the ranks of a communicator with GPUs that write into each other's memory.
+// CliqueRank selects the method of this rank's calls and queues their kernels. Each step of an operation has a tag, a
+// number that increases by one and marks the data of the step (schedule/schedule.hpp). Kernels write their tags to
+// scratch memory, which shows the steps that have run.
 #include <cuda_runtime_api.h>
 
 #include <atomic>

@@ -40,7 +40,7 @@ std::array<std::uint64_t, 2> random_process_id() {
 
 /// Returns the random number from which a communicator counts its tags. Reused memory then contains no tag that the new
 /// communicator expects, although a rank of an aborted communicator may still write into it. Its two highest bits are
-/// 0, so that the tags do not overflow.
+/// 0, so that the tags do not overflow. Returns 0 if the system has no random numbers.
 std::uint64_t random_tags_begin() {
   std::uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return 0;

@@ -74,7 +74,7 @@ class CommunicatorRegistry {
   std::vector<std::shared_ptr<FastCommunicator>> aborted_;  // kept, because a thread may still be in one of their calls
   std::map<std::pair<int, int>, std::shared_ptr<const MethodSelector>>
       selectors_;  // by compute capability and multiprocessors
-  std::atomic<std::uint64_t> change_count_{0};  // of fast_communicators_; a thread clears its cache if it differs
+  std::atomic<std::uint64_t> change_count_{0};  // of fast_communicators_; a thread clears its cache after a change
 };
 
 }  // namespace busbw::fastpath

@@ -1,7 +1,7 @@
 #pragma once
 // Scratch memory: the memory of a rank that its peers write into, and the addresses of the peers' memory. It consists
 // of two lanes, one for calls outside of graphs and one for graphs. A lane is a sequence of operations with its own
-// slots and tags: a slot is the place for one cell from one peer, and a tag is the number of a step
+// slots and tags. A slot is the place for one cell from one peer, and a tag is the number of a step
 // (schedule/schedule.hpp).
 #include <array>
 #include <cstddef>
@@ -38,19 +38,21 @@ bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device
 ///
 /// A rank puts its memory into the pool after it has received all cells. Only a peer that aborts and then starts
 /// another call may write into it later. No later communicator expects the tags of such cells (clique_setup.cpp).
+///
+/// `device`: CUDA device of the memory. Except in put_back() and release_peer_memory(), it must be the current device.
 class ScratchPool {
  public:
   /// Prepares take() with the same arguments. If the pool has no memory of that size, closes the memory of other
   /// processes that this process no longer uses. The other processes can then free this memory in take(), which the
   /// ranks call in the next round of the setup.
   void prepare(int device, std::size_t bytes);
-  /// Returns memory of that size on the current device, from the pool if possible. Otherwise frees the pool's memory of
-  /// other sizes before it allocates. Throws EnvironmentError.
+  /// Returns memory of that size, from the pool if possible. Otherwise frees the pool's memory of other sizes before it
+  /// allocates. Throws EnvironmentError.
   ScratchMemory take(int device, std::size_t bytes);
   /// Returns memory to the pool. Does not wait for a thread that allocates or frees memory.
   void put_back(int device, std::size_t bytes, ScratchMemory memory);
 
-  /// Opens another process's memory and returns its address for the current device. Throws EnvironmentError.
+  /// Opens another process's memory for `device` and returns its address. Throws EnvironmentError.
   char* open_peer_memory(int device, const std::array<unsigned char, 64>& handle);
   /// Ends one use of opened memory, which stays open for later communicators. Does not wait for a thread that allocates
   /// or frees memory.
@@ -62,7 +64,7 @@ class ScratchPool {
     int user_count = 0;
   };
 
-  /// Closes the memory of other processes that this process does not use. `device` must be the current device.
+  /// Closes the memory of other processes that this process does not use.
   void close_unused(int device);
   /// Like close_unused(), and frees the pool's memory on the device.
   void clear(int device);

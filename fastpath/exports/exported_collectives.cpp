@@ -1,8 +1,12 @@
-// NCCL's collectives as programs call them. run() sends a call to the fast path. It calls the real NCCL instead if the
-// communicator has no fast path, if the fast path does not support the call's type or operator, or if the selected
-// method is `nccl` (choice/method_selector.hpp). delegate() always calls the real NCCL, for operations without a fast
-// path. Both functions record delegated calls in the open group, which orders them with the fast-path calls. run() does
-// not record calls of communicators without a fast path.
+// NCCL's collectives as programs call them. run() sends a call to the fast path, or to the real NCCL in these cases:
+//
+// - The communicator has no fast path.
+// - The fast path does not support the type or the operator of the call.
+// - The selected method is `nccl` (choice/method_selector.hpp).
+//
+// delegate() always calls the real NCCL, for operations without a fast path. The open group orders delegated calls with
+// the fast-path calls of the same communicator. So both functions record delegated calls in the open group; run() omits
+// those of communicators without a fast path.
 #include <nccl.h>
 
 #include <exception>

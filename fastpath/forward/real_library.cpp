@@ -139,7 +139,7 @@ OpenedLibrary open_real_library(const LibrarySearch& search) {
 
 const OpenedLibrary* real_library() noexcept {
   // Threads may search at the same time, and the first result is used. A lock could deadlock: its owner waits for the
-  // loader's lock while a thread that holds the loader's lock waits for it. The library is never freed, because a
+  // loader's lock while the owner of the loader's lock waits for the first lock. The library is never freed, because a
   // program may call NCCL after main() has returned.
   static std::atomic<const OpenedLibrary*> process_library{nullptr};
   static std::atomic<bool> reported{false};

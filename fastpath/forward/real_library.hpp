@@ -17,7 +17,7 @@ inline constexpr const char* kMarkerFunction = "ncclFastPathOfBusbw";
 struct LibrarySearch {
   std::string required_file;             // BUSBW_FASTPATH_NCCL; if it is not empty, no other place is searched
   bool use_loaded = true;                // search the NCCL that the program has loaded
-  std::string engine_library;            // BUSBW_NCCL_LIBRARY, unless it is this library
+  std::string engine_library;            // BUSBW_NCCL_LIBRARY; skipped if it is this library
   std::vector<std::string> wheel_files;  // libraries of nvidia-nccl-cu* near this library and near the program
   std::string system_library;            // file name that the loader searches; the loader may find this library
   std::vector<std::string> folders;      // LD_LIBRARY_PATH and system folders: the real library may be there too

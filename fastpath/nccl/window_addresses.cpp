@@ -70,7 +70,7 @@ std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWin
   if (nccl.team_lsa == nullptr) return std::nullopt;
   const bool can_query = nccl.get_peer_device_pointer != nullptr;
   if (!can_query && !(matches_header_version(nccl) && is_in_device_memory(window))) return std::nullopt;
-  // NCCL has no addresses for ranks outside of the LSA team: the ranks with memory that is mapped here.
+  // NCCL has addresses only for the ranks of the LSA team.
   if (nccl.team_lsa(communicator).ranks != ranks) return std::nullopt;
   const WindowAddresses addresses =
       can_query ? query_addresses(window, ranks, nccl) : read_addresses_from_handle(window, ranks);

@@ -1,7 +1,7 @@
 #pragma once
 // Addresses of every rank's buffer in a symmetric window. A symmetric window is a buffer that all ranks of a
-// communicator register together. NCCL then maps the buffers of all ranks that it can access by memory into each rank's
-// address space.
+// communicator register together. Each rank's address space then has the buffers of all ranks that NCCL can access
+// by loads and stores.
 #include <nccl.h>
 
 #include <array>

@@ -31,9 +31,9 @@ GridLimits grid_limits(int max_blocks, int max_threads_per_block, int max_cells)
 }  // namespace
 
 Grid grid_for(std::size_t bytes, int max_blocks, int max_threads_per_block, int max_cells) {
-  // Cells are counted in groups of 32: one cell for each thread of a warp. Example: 64 KiB are 137 groups. With slots
-  // for 65536 cells and up to 8 blocks of 512 threads (128 warps), they take 1 step with a batch of 2 on 69 warps,
-  // which are 5 blocks of 14 warps.
+  // Cells are counted in groups of 32: one cell for each thread of a warp. Example: 64 KiB are 137 groups. There are
+  // slots for 65536 cells, and up to 8 blocks of 512 threads, or 128 warps. The groups then take 1 step with a batch of
+  // 2 on 69 warps: 5 blocks of 14 warps.
   const std::int64_t cell_groups =
       divide_round_up(std::max<std::int64_t>(1, lines_of(bytes)) * kCellsOfLine, kWarpThreads);
   const auto [warps_with_slots, warps_per_block, max_block_count] =

@@ -12,8 +12,9 @@ struct MismatchCounts {
   unsigned long long first_found_plus_1 = 0;
 };
 
-/// Returns a message about the elements that are not in `reported_count` yet, and adds them to it. Empty if there are
-/// none. A kernel counts the first element before it writes the index, so the message also waits for the index.
+/// Returns a message about the wrong elements that `reported_count` does not include yet, and adds their number to it.
+/// Empty if there are no such elements. A kernel counts the first element before it writes the index, so the message
+/// also waits for the index.
 inline std::string take_mismatch_message(const MismatchCounts& counts, unsigned long long& reported_count, int rank,
                                          int ranks) {
   const unsigned long long wrong_count = __atomic_load_n(&counts.wrong, __ATOMIC_ACQUIRE);

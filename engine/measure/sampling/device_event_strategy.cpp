@@ -31,15 +31,15 @@ void DeviceEventStrategy::sample(Samples& batch) {
   const ClockStateQuery query = select_clock_state_query();
   const std::size_t launches = sampled_launches(runner_);
   for (std::size_t number = 1; number <= launches; ++number) {
-    const HostTiming total = launch(batch, number == launches ? query : ClockStateQuery::never);
-    if (total_ == TotalTime::from_samples) batch.total += total;
+    const HostTiming launch_timing = launch(batch, number == launches ? query : ClockStateQuery::never);
+    if (total_source_ == TotalTime::from_samples) batch.total += launch_timing;
     add_samples(batch);
   }
 }
 
 DeviceEventStrategy::ClockStateQuery DeviceEventStrategy::select_clock_state_query() const {
   // If the total time comes from a separate batch, a query in this batch cannot delay the total.
-  if (total_ == TotalTime::separate) return ClockStateQuery::while_running;
+  if (total_source_ == TotalTime::separate) return ClockStateQuery::while_running;
   const double expected_batch_s = runner_.expected_iteration_s() * static_cast<double>(runner_.iterations());
   const bool is_long_enough = runner_.iterations() >= kMinQueriedIterations && expected_batch_s > kMinQueriedBatchS;
   return is_long_enough ? ClockStateQuery::while_running : ClockStateQuery::after_completion;

@@ -9,9 +9,9 @@ namespace busbw {
 /// other ranks.
 class DeviceEventStrategy final : public SamplingStrategy {
  public:
-  DeviceEventStrategy(IterationRunner& runner, TotalTime total)
+  DeviceEventStrategy(IterationRunner& runner, TotalTime total_source)
       : runner_(runner),
-        total_(total),
+        total_source_(total_source),
         timestamps_(*runner.communicator().timestamps(), runner.has_untimed_barriers()) {}
   void sample(Samples& batch) override;
 
@@ -25,7 +25,7 @@ class DeviceEventStrategy final : public SamplingStrategy {
   void add_samples(Samples& batch) const;
 
   IterationRunner& runner_;
-  TotalTime total_;
+  TotalTime total_source_;
   IterationTimestamps timestamps_;
 };
 

@@ -7,9 +7,9 @@
 namespace busbw {
 namespace {
 
-// Graph nodes (operations and timestamps) that take as much of the gate's capacity as one operation. A stream accepts
-// about 1,000 launches, and no document says that graphs need less. Gates with a capacity of 40 stay below that with
-// separate launches, even if an operation needs several.
+// Graph nodes (operations and timestamps) that take as much of the gate's capacity as one operation outside of a graph.
+// A stream accepts about 1,000 launches, and no document says that graph nodes take less. Gates have a capacity of at
+// most 40 (NcclCommunicator::capacity), so a graph behind a gate has at most 1,000 nodes.
 constexpr std::size_t kGraphNodesPerOperation = 25;
 // One timestamp before and one after all iterations.
 constexpr std::size_t kOuterTimestamps = 2;
@@ -28,6 +28,7 @@ std::size_t GateCapacity::timestamped_iterations() const {
 }
 
 bool GateCapacity::fits_graph() const {
+  // More than the run and the timestamps need, because the launch of the graph counts as an operation.
   return capacity_ > calls_.per_run + kOuterTimestamps && fits_nodes(calls_.iterations * calls_.per_iteration);
 }
 

@@ -15,12 +15,12 @@ constexpr std::size_t kMaxDelayIterations = 100;
 }  // namespace
 
 void HostClockStrategy::sample(Samples& batch) {
-  const bool measures_delay = total_ == TotalTime::from_samples;
+  const bool measures_delay = total_source_ == TotalTime::from_samples;
   timestamps_.reset(runner_.iterations());
   if (measures_delay) delay_communicator_.reserve(runner_.iterations());
   runner_.align_ranks();
-  IterationRunner& runner = measures_delay ? delay_runner_ : runner_;
-  runner.run_with_timestamps(timestamps_, runner_.iterations());
+  IterationRunner& sampled_runner = measures_delay ? delay_runner_ : runner_;
+  sampled_runner.run_with_timestamps(timestamps_, runner_.iterations());
   runner_.communicator().synchronize();
 
   double total_s = 0;
@@ -31,12 +31,12 @@ void HostClockStrategy::sample(Samples& batch) {
     total_s += elapsed_s;
   }
   // A call returns when its operation is done, so the issue time equals the elapsed time.
-  if (total_ == TotalTime::from_samples)
+  if (total_source_ == TotalTime::from_samples)
     batch.total += {.elapsed_s = total_s, .issue_s = total_s, .operations = runner_.operations_per_batch()};
 }
 
 void HostClockStrategy::complete(Samples& samples) {
-  if (total_ == TotalTime::separate) {
+  if (total_source_ == TotalTime::separate) {
     const std::size_t count = std::min(runner_.iterations(), kMaxDelayIterations);
     timestamps_.reset(count);
     delay_communicator_.reserve(count);

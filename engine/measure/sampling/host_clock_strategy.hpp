@@ -35,18 +35,20 @@ class StartDelayCommunicator final : public ObservingCommunicator {
   std::size_t count_ = 0;
 };
 
-/// An operation that waits for all ranks ends on all of them at about the same moment. So the delay from the end of one
-/// iteration to the start of the next one is the rank's arrival, and ranks on different machines need no common clock.
-/// With other operations, such as a broadcast, this start delay is only the rank's own pause. If iterations also give
-/// the total time (TotalTime::from_samples), they are so long that they can measure the start delay as well. Shorter
-/// iterations are repeated without being timed, to measure the start delay.
+/// Also measures the start delay: the time from the end of one iteration to the start of the next one. An operation
+/// that waits for all ranks ends on all of them at about the same moment. So the start delay is the rank's arrival, and
+/// ranks on different machines need no common clock. With other operations, such as a broadcast, it is only the rank's
+/// own pause.
+///
+/// Reading the clock once more per iteration must not change the samples. Iterations that also give the total time
+/// (TotalTime::from_samples) are long enough for that. Shorter iterations are repeated, untimed, for the start delay.
 class HostClockStrategy final : public SamplingStrategy {
  public:
-  HostClockStrategy(IterationRunner& runner, TotalTime total)
+  HostClockStrategy(IterationRunner& runner, TotalTime total_source)
       : runner_(runner),
-        total_(total),
-        timestamps_(clock_, runner.has_untimed_barriers()),
-        delay_communicator_(runner.communicator(), clock_),
+        total_source_(total_source),
+        timestamps_(host_timestamps_, runner.has_untimed_barriers()),
+        delay_communicator_(runner.communicator(), host_timestamps_),
         delay_runner_(runner, delay_communicator_) {}
   void sample(Samples& batch) override;
   /// Adds the start delay of all batches.
@@ -54,8 +56,8 @@ class HostClockStrategy final : public SamplingStrategy {
 
  private:
   IterationRunner& runner_;
-  TotalTime total_;
-  HostTimestamps clock_;
+  TotalTime total_source_;
+  HostTimestamps host_timestamps_;
   IterationTimestamps timestamps_;
   StartDelayCommunicator delay_communicator_;
   IterationRunner delay_runner_;  // the same iterations over delay_communicator_

@@ -105,7 +105,7 @@ class IterationRunner {
   void run_batch();
 
   Team& world_;
-  IssuedOperations& issued_;  // of this rank
+  IssuedOperations& issued_;  // this rank's counter, for the watchdog
   Communicator& communicator_;
   SampledCase case_;
   const RunSettings& settings_;

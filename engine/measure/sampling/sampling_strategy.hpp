@@ -14,8 +14,8 @@ enum class TotalTime {
 class SamplingStrategy {
  public:
   virtual ~SamplingStrategy() = default;
-  /// Runs one batch of iterations and adds their samples, their total time if it is `from_samples`, and their device
-  /// time if the samples give it.
+  /// Runs one batch of iterations and adds their samples. Also adds their total time for TotalTime::from_samples, and
+  /// their device time if the samples give it.
   virtual void sample(Samples& batch) = 0;
   /// Adds what the samples do not give: the device time, or the start delay. Called once, after all batches.
   virtual void complete(Samples& /*samples*/) {}

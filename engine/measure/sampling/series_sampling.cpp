@@ -35,7 +35,7 @@ void append(const Samples& batch, Samples& all) {
   all.total += total;
   all.device_s += device_s;
   all.device_operations += device_operations;
-  if (clock != SampleClock::host) all.clock = clock;
+  if (clock != SampleClock::host) all.clock = clock;  // `host` is also the default of parts without samples
   if (clock_before) all.clock_before = clock_before;
   if (clock_after) all.clock_after = clock_after;
   all.algorithms.insert(all.algorithms.end(), algorithms.begin(), algorithms.end());
