@@ -54,7 +54,7 @@ std::string_view near_miss(std::string_view word, std::span<const std::string_vi
     nearest = candidate;
   }
   if (!nearest.empty()) return nearest;
-  const auto begins_with_word = [&](std::string_view candidate) { return candidate.starts_with(lower); };
+  const auto begins_with_word = [&](std::string_view candidate) { return lower_case(candidate).starts_with(lower); };
   if (std::ranges::count_if(candidates, begins_with_word) != 1) return {};
   return *std::ranges::find_if(candidates, begins_with_word);
 }

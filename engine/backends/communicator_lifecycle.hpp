@@ -30,7 +30,6 @@ struct Creation {
   /// Not used by init.
   int kept_ranks = 0;
   int roots = 1;  // init: number of unique ids
-  bool shares = false;  // split, shrink: the new communicator shares resources with its parent
   bool aborts_parent = false;  // shrink: ends the parent's operations first
 
   /// True if `rank` belongs to the new communicator, and so calls `create`.

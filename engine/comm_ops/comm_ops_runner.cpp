@@ -36,7 +36,6 @@ class CaseRun {
                   .team = team,
                   .kept_ranks = comm_case.kept_ranks,
                   .roots = root_count(settings.root_every, team.size()),
-                  .shares = settings.shares,
                   .aborts_parent = settings.aborts} {}
 
   /// Returns the times of the calls that this rank makes, those of the parent communicator last.
@@ -73,8 +72,7 @@ class CaseRun {
     if (!is_member) return;
     const Creation init{.kind = CreationKind::init,
                         .team = *parent_team_,
-                        .roots = root_count(settings_.root_every, parent_team_->size()),
-                        .shares = settings_.shares};
+                        .roots = root_count(settings_.root_every, parent_team_->size())};
     lifecycle_.rendezvous(init, nullptr);
     is_timed_ = run_.warmup_iterations == 0;
     time_parent_call(LifecycleCall::create, [&] { parent_ = lifecycle_.create(init, nullptr); });

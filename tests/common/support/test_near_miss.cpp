@@ -22,6 +22,8 @@ TEST_CASE("near_miss: swapped, missing, additional and wrong letters") {
 TEST_CASE("near_miss: a beginning, if it is unique") {
   CHECK(near_miss("--min", kNames) == "--minbytes");
   CHECK(near_miss("--m", kNames).empty());
+  constexpr std::array<std::string_view, 1> kUpperCase{"NCCL_TESTS_SPLIT_MASK"};
+  CHECK(near_miss("nccl_tests", kUpperCase) == "NCCL_TESTS_SPLIT_MASK");
 }
 
 TEST_CASE("near_miss: none for other, short, empty and very long words") {
