@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from busbw.find.cluster import UNKNOWN, Indices, Mask
-from busbw.find.evidence import LINK_SHARES, connection_evidence, connection_odds
+from busbw.find.evidence import LINK_SHARES, Evidence, connection_evidence, connection_odds
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Columns, Part, count_per_part
 from busbw.find.peers import Peers
@@ -51,7 +51,7 @@ class Candidates:
         columns = np.flatnonzero(connections != UNKNOWN)
         distinct_connections, rows = np.unique(connections[columns], return_inverse=True)
         shape = (len(distinct_connections), len(connections))
-        return csr_array((np.ones(len(columns)), (rows, columns)), shape=shape)
+        return csr_array((np.ones(len(columns), dtype=np.float32), (rows, columns)), shape=shape)
 
     @cached_property
     def _crossing_membership(self) -> csr_array:
@@ -64,7 +64,7 @@ class Candidates:
         in_changed_connection = self._flows_by_connection.T @ changed_per_connection
         return np.flatnonzero(self._crossing_membership @ (in_changed_connection + changed))
 
-    def totals(self, evidence: Values, rows: Indices) -> Values:
+    def totals(self, evidence: Evidence, rows: Indices) -> Evidence:
         """Returns the evidence for some parts (rows) and each hypothesis, from the evidence of the `crossing` flows.
 
         The columns are `LEVELS`, repeated for each of `LINK_SHARES`. The shares differ only for hashed links: they are
@@ -76,7 +76,7 @@ class Candidates:
         if hashed:
             # All flows of a connection cross the same link, so the connection is the unit of evidence. Flows that may
             # collide are left out. The search repeats the slow ones alone, so they would be no fair sample.
-            is_crossed = (membership[hashed] @ self._flows_by_connection.T > 0).astype(np.float64)
+            is_crossed = (membership[hashed] @ self._flows_by_connection.T > 0).astype(np.float32)
             crossed_connections = np.flatnonzero(np.bincount(is_crossed.indices))
             is_crossed = is_crossed[:, crossed_connections]
             evidence_of_connections = np.asarray(self._flows_by_connection[crossed_connections] @ evidence)
@@ -199,7 +199,9 @@ class CandidateSelector:
                 parts += [Part(one.family, int(number)) for number in selected]
                 penalty += [one.penalty] * len(selected)
         row, column = np.concatenate(rows), np.concatenate(flows)
-        membership = csr_array((np.ones(len(row)), (row, column)), shape=(len(parts), len(self._observed)))
+        membership = csr_array(
+            (np.ones(len(row), dtype=np.float32), (row, column)), shape=(len(parts), len(self._observed))
+        )
         connections = np.where(self._is_collision_free, self._observed.connections, UNKNOWN)
         return Candidates(tuple(parts), membership, np.array(penalty), connections)
 

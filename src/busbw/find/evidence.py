@@ -6,13 +6,19 @@ small probability, something other than a fault slows the flow: a collision of h
 For each hypothesis about a part, the sum over its flows is the log of a likelihood ratio. The mean of these ratios over
 several hypotheses is an e-value: without a fault, its expectation is at most 1. So the probability that an e-value
 exceeds K is at most 1/K, even if the search evaluates it repeatedly (Wang and Ramdas, arXiv 2009.02824).
+
+Evidence has single precision: a search of 1,024 nodes then takes a quarter less time.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from busbw.find.cluster import Indices
 from busbw.find.observations import Values
+
+Evidence = NDArray[np.float32]
+Floats = NDArray[np.floating]
 
 DEAD_LEVEL = 5.0
 """Excess that stands for a dead flow. It is above the excess of any flow that ends."""
@@ -31,7 +37,7 @@ _RELATIVE_NOISE = 0.12
 LINK_SHARES = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
 """Shares of connections that cross a slow one of several hashed links. A connection always crosses the same link."""
 
-_MAX_LOG = 700.0
+_MAX_LOG = 80.0
 """Largest log evidence of a connection, so that its exponential is finite."""
 
 _ALL_SLOW = 0.75
@@ -49,8 +55,10 @@ SHARES = (0.04, 0.08, 0.14, 0.2, 0.3, 0.45, 0.7)
 """Shares of slow iterations or flows of the hypotheses about a part that is slow now and then."""
 
 
-def log_density(excess: Values, level: Values, noise: Values, slow_share: Values, tail: Values | float = 0.0) -> Values:
+def log_density(excess: Floats, level: Floats, noise: Floats, slow_share: Floats, tail: Floats) -> Floats:
     """Returns the log density of an excess if the slowest part on the path has this level.
+
+    The result has the precision of the arguments.
 
     Args:
         excess: Observed excess.
@@ -64,12 +72,13 @@ def log_density(excess: Values, level: Values, noise: Values, slow_share: Values
     normal = np.exp(-0.5 * (distance / width) ** 2) / width
     wide = np.exp(-0.5 * (distance / (_WIDE_FACTOR * width)) ** 2) / (_WIDE_FACTOR * width)
     core = ((1 - _WIDE_SHARE) * normal + _WIDE_SHARE * wide) / np.sqrt(2 * np.pi)
-    exponential = np.where(distance > 0, _TAIL_RATE * np.exp(-_TAIL_RATE * np.maximum(distance, 0)), 0)
+    is_slower = distance > 0
+    exponential = is_slower * _TAIL_RATE * np.exp(-_TAIL_RATE * np.maximum(distance, 0))
     slow = np.maximum(exponential, tail)
     return np.asarray(np.log((1 - slow_share) * core + slow_share * slow + _FLOOR))
 
 
-def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_share: Values, tail: Values) -> Values:
+def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_share: Values, tail: Values) -> Evidence:
     """Returns the evidence of each flow (row) for a part of each of `LEVELS` (column) on its path.
 
     Args:
@@ -80,20 +89,24 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
         tail: For each flow, the density of its excess among these slow flows. 0: unknown.
     """
     unexplained_tail = np.where(explained > 0, 0.0, tail)  # `tail` describes only flows that no known part slows
-    without_part = log_density(excess, explained, noise, slow_share, unexplained_tail)
-    evidence = np.empty((len(excess), len(LEVELS)))
-    for column, level in enumerate(LEVELS):  # one by one, because arrays of one level fit into the processor cache
-        with_part = log_density(excess, np.maximum(level, explained), noise, slow_share)
+    of_flows = (excess, explained, noise, slow_share, unexplained_tail)
+    excess32, explained32, noise32, slow_share32, tail32 = (values.astype(np.float32) for values in of_flows)
+    no_tail = np.zeros_like(tail32)
+    without_part = log_density(excess32, explained32, noise32, slow_share32, tail32)
+    evidence = np.empty((len(excess), len(LEVELS)), dtype=np.float32)
+    # One by one, because arrays of one level fit into the processor cache.
+    for column, level in enumerate(LEVELS.astype(np.float32)):
+        with_part = log_density(excess32, np.maximum(level, explained32), noise32, slow_share32, no_tail)
         evidence[:, column] = with_part - without_part
     return evidence
 
 
-def connection_odds(evidence: Values) -> Values:
+def connection_odds(evidence: Evidence) -> Evidence:
     """Returns the likelihood ratio of each connection from the sum of the evidence of its flows."""
     return np.exp(np.minimum(evidence, _MAX_LOG))
 
 
-def connection_evidence(odds: Values, share: float) -> Values:
+def connection_evidence(odds: Evidence, share: float) -> Evidence:
     """Returns the evidence of each connection for slow links: log(share * odds + 1 - share).
 
     Args:
@@ -102,7 +115,7 @@ def connection_evidence(odds: Values, share: float) -> Values:
     """
     mixed = share * odds
     mixed += 1 - share
-    return np.log(mixed, out=mixed)  # much faster than numpy.logaddexp
+    return np.asarray(np.log(mixed, out=mixed))  # much faster than numpy.logaddexp
 
 
 def slow_iteration_limit(noise: Values) -> Values:

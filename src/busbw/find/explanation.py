@@ -20,6 +20,7 @@ from busbw.find.evidence import (
     DEAD_LEVEL,
     LEVELS,
     LINK_SHARES,
+    Evidence,
     intermittent_evidence,
     persistent_evidence,
     slow_iteration_limit,
@@ -43,8 +44,6 @@ _MAX_SUSPECTS, _MAX_RIVALS = 64, 8
 """Maximum number of suspects of a search, and of rivals of one part. They bound the time and the output."""
 _MIN_SHARED_SUPPORT, _MAX_RIVAL_DISTANCE = 0.5, 20.0
 """Minimum share of the supporting flows of a part that also cross a rival, and maximum difference of their scores."""
-_PASSES = 2
-"""The second pass compares the flows with peers that no culprit of the first pass slows."""
 _CANDIDATE_DEVIATIONS = 2.0
 """A flow suggests a part if its excess is more than this many times the noise, and more than `MIN_SLOW`."""
 _SLOW_DEVIATIONS = 3.0
@@ -129,14 +128,14 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
             None: there was no earlier call.
     """
     counts = CrossingCounts() if counts is None else counts
-    explained = np.zeros(len(observed))
-    for _ in range(_PASSES):
-        peers = compare_with_peers(observed, explained)
-        excess = np.where(observed.is_dead, DEAD_LEVEL, peers.excess)
-        persistent = _PersistentModel(observed, peers, excess, counts)
+    all_peers = compare_with_peers(observed, np.zeros(len(observed)))
+    persistent = _PersistentModel(observed, all_peers, counts)
+    culprits, suspects = _find_culprits(persistent)
+    explained = persistent.excess_explained_by(culprits)
+    peers = compare_with_peers(observed, explained)  # the flows of the culprits are no peers
+    if peers.differ_from(all_peers):
+        persistent = _PersistentModel(observed, peers, counts)
         culprits, suspects = _find_culprits(persistent)
-        if not culprits:
-            break  # another pass would compare with the same peers
         explained = persistent.excess_explained_by(culprits)
     intermittent = _IntermittentModel(observed, peers, explained, counts)
     intermittent_culprits, intermittent_suspects = _find_culprits(intermittent)
@@ -144,7 +143,7 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
         culprits=(*culprits, *intermittent_culprits),
         suspects=_best_first([*suspects, *intermittent_suspects]),
         peers=peers,
-        excess=excess,
+        excess=persistent.excess,
         explained=np.maximum(explained, intermittent.excess_explained_by(intermittent_culprits)),
     )
 
@@ -167,8 +166,10 @@ def is_unexplained(observed: Observations, explanation: Explanation) -> Mask:
 class _PersistentModel:
     """Parts that slow all their flows by the same factor."""
 
-    def __init__(self, observed: Observations, peers: Peers, excess: Values, counts: CrossingCounts) -> None:
-        self._observed, self._peers, self._excess = observed, peers, excess
+    def __init__(self, observed: Observations, peers: Peers, counts: CrossingCounts) -> None:
+        self._observed, self._peers = observed, peers
+        self.excess: Values = np.where(observed.is_dead, DEAD_LEVEL, peers.excess)
+        """As in `Explanation`."""
         self._classes = observed.classes
         self._is_usable = is_evidence(observed, peers)
         self._selector = CandidateSelector(observed, peers, self._is_usable, counts)
@@ -176,13 +177,13 @@ class _PersistentModel:
     def select_candidates(self) -> Candidates:
         """Returns the parts with at least half of their flows slow. Hashed links need a smaller share."""
         limit = np.maximum(_CANDIDATE_DEVIATIONS * self._peers.noise[self._classes], MIN_SLOW)
-        return self._selector.select(self._excess > limit, min_share=0.5)
+        return self._selector.select(self.excess > limit, min_share=0.5)
 
-    def evidence_of(self, flows: Indices, explained: Values) -> Values:
+    def evidence_of(self, flows: Indices, explained: Values) -> Evidence:
         """Returns the evidence of each flow (row) for each hypothesis (column). `explained`: of all observed flows."""
         classes = self._classes[flows]
         evidence = persistent_evidence(
-            self._excess[flows],
+            self.excess[flows],
             explained[flows],
             noise=self._peers.noise[classes],
             slow_share=self._peers.slow_share[classes],
@@ -191,7 +192,8 @@ class _PersistentModel:
         # A tolerated hub is no evidence for or against such a level: without the slow part, the hub could be faster
         # than its peers by the tolerance.
         is_within_tolerance = self._peers.is_tolerated[flows, None] & (LEVELS < 2 * HUB_TOLERANCE)
-        return np.where(self._is_usable[flows, None] & ~is_within_tolerance, evidence, 0.0)
+        evidence[~self._is_usable[flows, None] | is_within_tolerance] = 0
+        return evidence
 
     def make_culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
         """Returns the part with its slow-down. None if the slow-down is too small to name the part.
@@ -217,7 +219,7 @@ class _PersistentModel:
         own = flows[explained[flows] < LEVELS[level_number]]
         if not len(own):
             return None
-        unexplained = np.median(self._excess[own] - explained[own])
+        unexplained = np.median(self.excess[own] - explained[own])
         min_unexplained = HUB_TOLERANCE if part.needs_hub else np.log(MIN_SLOWDOWN)
         if unexplained < min_unexplained:
             return None
@@ -225,14 +227,14 @@ class _PersistentModel:
             part=part,
             score=0,
             rivals=(),
-            excess=float(np.median(self._excess[own])),
+            excess=float(np.median(self.excess[own])),
             is_dead=bool(np.mean(self._observed.is_dead[own]) > 0.5),
             flows=slowed,
         )
 
     def excess_explained_by(self, culprits: Iterable[Culprit]) -> Values:
         """Returns the excess of each flow that the culprits explain."""
-        explained = np.zeros(len(self._excess))
+        explained = np.zeros(len(self.excess))
         for culprit in culprits:
             explained[culprit.flows] = np.maximum(explained[culprit.flows], culprit.excess)
         return explained
@@ -242,7 +244,7 @@ class _IntermittentModel(_PersistentModel):
     """Parts that slow a share of the iterations or of the flows that cross them."""
 
     def __init__(self, observed: Observations, peers: Peers, explained: Values, counts: CrossingCounts) -> None:
-        super().__init__(observed, peers, peers.excess, counts)
+        super().__init__(observed, peers, counts)
         self._limit = slow_iteration_limit(np.maximum(_iteration_noise(observed), peers.noise)[self._classes])
         """Excess from which an iteration of each flow is slow."""
         is_slow_iteration = observed.iterations > (peers.reference + explained + self._limit)[:, None]
@@ -265,8 +267,8 @@ class _IntermittentModel(_PersistentModel):
         supports[compared] = best_by_count[self._classes[compared], self._slow_counts[compared]] > _MIN_SUPPORT
         return self._selector.select(supports, min_share=_MIN_INTERMITTENT_SHARE, min_flows=_MIN_INTERMITTENT_FLOWS)
 
-    def evidence_of(self, flows: Indices, explained: Values) -> Values:
-        evidence = np.zeros((len(flows), self._evidence_by_count.shape[2]))
+    def evidence_of(self, flows: Indices, explained: Values) -> Evidence:
+        evidence = np.zeros((len(flows), self._evidence_by_count.shape[2]), dtype=np.float32)
         has_evidence = self._is_compared[flows] & (explained[flows] == 0)
         compared = flows[has_evidence]
         evidence[has_evidence] = self._evidence_by_count[self._classes[compared], self._slow_counts[compared]]
@@ -300,7 +302,7 @@ def _iteration_noise(observed: Observations) -> Values:
     return noise
 
 
-def _scores(totals: Values, penalty: Values) -> Values:
+def _scores(totals: Evidence, penalty: Values) -> Values:
     """Returns the score of each part (row). The e-value of a part is the mean over the hypotheses (columns)."""
     log_e_values = logsumexp(totals, axis=1) - np.log(totals.shape[1])
     return np.asarray(log_e_values - penalty)

@@ -51,6 +51,10 @@ _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.002, 0.5
 """Bounds of the estimated share of flows that are slow without a fault."""
 _BIN_WIDTH, _BIN_COUNT = 0.06, 60
 """Width, in log time, and number of the bins in the histogram of the excess of slow flows."""
+_MAX_EQUAL_REFERENCE, _MAX_EQUAL_NOISE, _MAX_EQUAL_SLOW_SHARE = 0.003, 0.03, 0.25
+"""Maximum differences between equal peers: of log times, of the log noise, and of the log share of slow flows.
+
+The last one changes the evidence of a slow flow by at most 0.25."""
 MIN_SLOW = 0.05
 """Minimum excess of a slow flow."""
 HUB_TOLERANCE = 0.47
@@ -102,6 +106,14 @@ class Peers:
         is_limited = np.isfinite(self.level) & (self.level > fastest_level[gpu_types] + _MAX_LOAD_EXCESS)
         collides_rarely = (self.noise < _COLLISION_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
         return np.asarray(~can_collide | (collides_rarely & ~is_limited))
+
+    def differ_from(self, others: "Peers") -> bool:
+        """True if another comparison with the same flows would change the evidence of a flow noticeably."""
+        return bool(
+            np.abs(self.reference - others.reference).max(initial=0) > _MAX_EQUAL_REFERENCE
+            or np.abs(np.log(self.noise / others.noise)).max(initial=0) > _MAX_EQUAL_NOISE
+            or np.abs(np.log(self.slow_share / others.slow_share)).max(initial=0) > _MAX_EQUAL_SLOW_SHARE
+        )
 
     @property
     def may_collide_at_full_load(self) -> bool:
