@@ -32,37 +32,30 @@ class Candidates:
     """Parts that may be slow, with the flows that cross them."""
 
     parts: tuple[Part, ...]
+    crossing: Indices
+    """Flows that cross at least one of the parts, in ascending order."""
     membership: csr_array
-    """1 if a flow (column) crosses a part (row)."""
+    """1 if one of the `crossing` flows (column) crosses a part (row)."""
     penalty: Values
     """Penalty of the score of each part: log number of parts that could be accused instead, plus rarity of its kind."""
     connections: Indices
-    """Number of the connection of each flow. UNKNOWN if the flow may collide: it is no evidence for hashed links."""
-
-    @cached_property
-    def crossing(self) -> Indices:
-        """Flows that cross at least one of the parts."""
-        return np.flatnonzero(np.bincount(self.membership.indices))
+    """Number of the connection of each `crossing` flow. UNKNOWN if the flow may collide: it is no evidence for hashed
+    links."""
 
     @cached_property
     def _flows_by_connection(self) -> csr_array:
         """1 if one of the `crossing` flows (column) belongs to a connection (row), and cannot collide."""
-        connections = self.connections[self.crossing]
-        columns = np.flatnonzero(connections != UNKNOWN)
-        distinct_connections, rows = np.unique(connections[columns], return_inverse=True)
-        shape = (len(distinct_connections), len(connections))
+        columns = np.flatnonzero(self.connections != UNKNOWN)
+        distinct_connections, rows = np.unique(self.connections[columns], return_inverse=True)
+        shape = (len(distinct_connections), len(self.connections))
         return csr_array((np.ones(len(columns), dtype=np.float32), (rows, columns)), shape=shape)
-
-    @cached_property
-    def _crossing_membership(self) -> csr_array:
-        return csr_array(self.membership[:, self.crossing])
 
     def rows_with(self, changed: Mask) -> Indices:
         """Returns the parts (rows) with evidence that depends on the changed ones of the `crossing` flows."""
         # The evidence for hashed links depends on all flows of a connection, for other parts only on their own flows.
         changed_per_connection = self._flows_by_connection @ changed
         in_changed_connection = self._flows_by_connection.T @ changed_per_connection
-        return np.flatnonzero(self._crossing_membership @ (in_changed_connection + changed))
+        return np.flatnonzero(self.membership @ (in_changed_connection + changed))
 
     def totals(self, evidence: Evidence, rows: Indices) -> Evidence:
         """Returns the evidence for some parts (rows) and each hypothesis, from the evidence of the `crossing` flows.
@@ -70,7 +63,7 @@ class Candidates:
         The columns are `LEVELS`, repeated for each of `LINK_SHARES`. The shares differ only for hashed links: they are
         shares of the connections that cross a slow link.
         """
-        membership = self._crossing_membership[rows]
+        membership = self.membership[rows]
         totals_by_share = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
         hashed = [position for position, row in enumerate(rows) if FAMILIES[self.parts[row].family].is_hashed]
         if hashed:
@@ -88,8 +81,12 @@ class Candidates:
 
     def flows(self, row: int) -> Indices:
         """Returns the flows that cross the part of a row."""
+        return np.asarray(self.crossing[self.columns(row)])
+
+    def columns(self, row: int) -> Indices:
+        """Returns the positions in `crossing` of the flows that cross the part of a row."""
         start, end = self.membership.indptr[row : row + 2]
-        return np.asarray(self.membership.indices[start:end], dtype=np.int64)
+        return np.asarray(self.membership.indices[start:end])
 
 
 class CrossingCounts:
@@ -198,12 +195,15 @@ class CandidateSelector:
                     flows.append(crossing)
                 parts += [Part(one.family, int(number)) for number in selected]
                 penalty += [one.penalty] * len(selected)
-        row, column = np.concatenate(rows), np.concatenate(flows)
-        membership = csr_array(
-            (np.ones(len(row), dtype=np.float32), (row, column)), shape=(len(parts), len(self._observed))
-        )
-        connections = np.where(self._is_collision_free, self._observed.connections, UNKNOWN)
-        return Candidates(tuple(parts), membership, np.array(penalty), connections)
+        row, flow = np.concatenate(rows), np.concatenate(flows)
+        is_crossing = np.zeros(len(self._observed), dtype=bool)
+        is_crossing[flow] = True
+        crossing = np.flatnonzero(is_crossing)
+        column_of_flow = np.cumsum(is_crossing) - 1
+        ones = np.ones(len(row), dtype=np.float32)
+        membership = csr_array((ones, (row, column_of_flow[flow])), shape=(len(parts), len(crossing)))
+        connections = np.where(self._is_collision_free, self._observed.connections, UNKNOWN)[crossing]
+        return Candidates(tuple(parts), crossing, membership, np.array(penalty), connections)
 
     def _of_family(self, family: int, slow: Indices, min_share: float, min_flows: int) -> _FamilyCandidates:
         """Returns the candidates of a family. `slow`: the slow flows that are evidence."""

@@ -128,15 +128,17 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
             None: there was no earlier call.
     """
     counts = CrossingCounts() if counts is None else counts
-    all_peers = compare_with_peers(observed, np.zeros(len(observed)))
-    persistent = _PersistentModel(observed, all_peers, counts)
+    peers = compare_with_peers(observed, np.zeros(len(observed)))
+    persistent = _PersistentModel(observed, peers, counts)
     culprits, suspects = _find_culprits(persistent)
     explained = persistent.excess_explained_by(culprits)
-    peers = compare_with_peers(observed, explained)  # the flows of the culprits are no peers
-    if peers.differ_from(all_peers):
-        persistent = _PersistentModel(observed, peers, counts)
-        culprits, suspects = _find_culprits(persistent)
-        explained = persistent.excess_explained_by(culprits)
+    if culprits:
+        healthy_peers = compare_with_peers(observed, explained)  # without the flows of the culprits
+        if healthy_peers.differ_from(peers):
+            persistent = _PersistentModel(observed, healthy_peers, counts)
+            culprits, suspects = _find_culprits(persistent)
+            explained = persistent.excess_explained_by(culprits)
+        peers = healthy_peers
     intermittent = _IntermittentModel(observed, peers, explained, counts)
     intermittent_culprits, intermittent_suspects = _find_culprits(intermittent)
     return Explanation(
@@ -321,7 +323,7 @@ class _GreedySearch:
         self._candidates, self._model = candidates, model
         self._min_score = float(np.log(len(FAMILIES) / FALSE_ACCUSATION))
         """Score from which a part is a culprit. The bound on false accusations is divided by the number of families."""
-        self._explained = np.zeros(candidates.membership.shape[1])
+        self._explained = np.zeros(len(model.excess))
         """Excess of each flow that the culprits of the last call of `_scores_without` explain."""
         # The next three arrays belong to `_explained`: evidence of the crossing flows, totals and scores of the parts.
         self._evidence = model.evidence_of(candidates.crossing, self._explained)
@@ -365,9 +367,9 @@ class _GreedySearch:
 
     def _rivals(self, best: int, scores: Values) -> tuple[ScoredPart, ...]:
         """Returns the other parts that share most of the evidence of the best part."""
-        candidates, flows = self._candidates, self._candidates.flows(best)
-        supports = np.zeros(candidates.membership.shape[1])
-        supports[flows] = self._model.evidence_of(flows, self._explained).max(axis=1) > _MIN_SUPPORT
+        candidates, columns = self._candidates, self._candidates.columns(best)
+        supports = np.zeros(len(candidates.crossing))
+        supports[columns] = self._evidence[columns].max(axis=1) > _MIN_SUPPORT
         shared_flows = candidates.membership @ supports
         shares_support = shared_flows >= _MIN_SHARED_SUPPORT * supports.sum()
         is_rival = shares_support & (scores > scores[best] - _MAX_RIVAL_DISTANCE)

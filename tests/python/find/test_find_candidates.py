@@ -82,7 +82,7 @@ def test_a_flow_that_may_collide_is_no_evidence_for_hashed_links() -> None:
     # The connection 0 has a slow flow (row 0 of the evidence) that may collide, and a fast flow alone (row 1).
     membership = csr_array(np.array([[0.0, 1.0], [1.0, 1.0]]))
     parts = (Part(uplink, 0), Part(FAMILIES.index(next(one for one in FAMILIES if one.kind == "node")), 0))
-    selected = Candidates(parts, membership, penalty=np.zeros(2), connections=np.array([UNKNOWN, 0]))
+    selected = Candidates(parts, np.arange(2), membership, penalty=np.zeros(2), connections=np.array([UNKNOWN, 0]))
     uplink_totals, node_totals = selected.totals(np.array([[5.0], [-1.0]]), np.arange(2))
     expected = [math.log(share * math.exp(-1) + 1 - share) for share in LINK_SHARES]
     assert uplink_totals.tolist() == pytest.approx(expected)
