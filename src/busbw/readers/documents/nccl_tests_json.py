@@ -60,13 +60,13 @@ def stream(document: dict[str, Any], rows: Iterable[JsonRow], source: str, claim
         )
     remaining_rows = iter(rows)
     first_rows = list(islice(remaining_rows, 1))
-    has_time = not (first_rows and _has_cpu_time(tolerant_json.decode_part(first_rows[0].text, source)))
+    has_cpu_time = any(_has_cpu_time(tolerant_json.decode_part(row.text, source)) for row in first_rows)
     tables = TableBuilder(
         "nccl-tests JSON 3",
         _parse_facts(document),
         claims,
         source,
-        has_time=has_time,
+        has_cpu_time=has_cpu_time,
         table_fields=_parse_table_fields(document),
     )
     for block in split_into_blocks(chain(first_rows, remaining_rows)):
