@@ -60,8 +60,7 @@ def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
     with open_source(path) as source:
         beginning = source.beginning.decode("utf-8", errors="replace")
         reader = next(reader for reader in READERS.values() if reader.recognizes(beginning))
-        has_rows = False
-        refused_count = 0
+        has_content = False
         events = reader.stream(source, claims)
         # Printed tables are checked by arithmetic. Records are not checked that way, so their figures are compared with
         # the limits of plausible values.
@@ -69,11 +68,12 @@ def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
             if isinstance(event, TableChunk):
                 table = event.table
                 is_unfinished_record = reader is busbw_records and not table.complete
-                has_rows = has_rows or bool(table.rows) or table.end_reason is not None or is_unfinished_record
+                # A run that ended before its first row is content too.
+                has_content |= bool(table.rows) or table.end_reason is not None or is_unfinished_record
             elif isinstance(event, Refusal):
-                refused_count += 1
+                has_content = True
             yield event
-        if not has_rows and not refused_count:
+        if not has_content:
             raise UsageError(
                 f"{source.name} has no row of a known format",
                 remedy="see docs/reference/log-formats.md for the supported formats",

@@ -84,7 +84,7 @@ class RankBuilder:
         self._threads: dict[Hashable, int] = {}
 
     def number_stream(self, name: Hashable) -> int:
-        """Returns the number of a stream in the order of appearance."""
+        """Returns the number of a stream in the order of appearance, or `UNKNOWN_INDEX` after too many streams."""
         return min(self._streams.setdefault(name, len(self._streams)), layout.UNKNOWN_INDEX)
 
     def number_thread(self, name: Hashable) -> int:
@@ -100,7 +100,7 @@ class RankBuilder:
         try:
             start_ns, end_ns = call.device_start_ns, call.device_end_ns
             if call.duration_ns > 0:
-                start_ns, end_ns = 1, 1 + call.duration_ns
+                start_ns, end_ns = 1, 1 + call.duration_ns  # as `DeviceClock.DURATION` describes
                 self.device_clock = DeviceClock.DURATION
             data = _RECORD.pack(
                 Kind.OPERATION,

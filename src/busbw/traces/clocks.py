@@ -72,6 +72,7 @@ class _Link(NamedTuple):
     """Relation of two clocks that operations with ranks on both clocks show."""
 
     to_other: ClockMap
+    """Conversion of the times of the first clock of the pair to the second clock."""
     error_ns: float
     """Quantile `_ERROR_QUANTILE` of the absolute differences that remain after the conversion."""
 
@@ -209,6 +210,7 @@ def _connect(
 
     Dijkstra's algorithm finds the path of links with the smallest sum of errors. Clocks without a path are missing.
     """
+    # For each clock: its neighbors, each with the link from the neighbor to this clock.
     neighbors = defaultdict[Hashable | None, list[tuple[Hashable, _Link]]](list)
     for (name, other), link in links.items():
         neighbors[other].append((name, link))

@@ -39,6 +39,7 @@ def match_operations(trace: Trace, problems: list[str] | None = None) -> tuple[M
     for each difference between the ranks.
     """
     problems = [] if problems is None else problems
+    # For each rank: its operations by communicator, up to the first missing operation.
     communicators_of_ranks = [rank.operations["communicator"][: rank.first_unmatched] for rank in trace.ranks]
     indices_by_communicator = [
         _split(np.arange(len(communicators)), communicators) for communicators in communicators_of_ranks

@@ -51,6 +51,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     context = _RunContext()
     rows = _merge_placements(context.rows(records.stream(source.path)))
     try:
+        # Each chunk waits until the next one is read, because only the last one has the end of the run.
         chunk = list(islice(rows, _CHUNK_ROWS))
         while next_chunk := list(islice(rows, _CHUNK_ROWS)):
             yield TableChunk(context.table(chunk), is_last=False)

@@ -49,7 +49,11 @@ def are_column_names(names: list[str]) -> bool:
 
 
 def find_columns(header: list[str], names_by_field: Mapping[str, tuple[str, ...]], prefix: str = "") -> dict[str, int]:
-    """Returns the position of the first column of each field. Of columns with equal names, the last one counts."""
+    """Returns the position of each field in the header. A field without a column is missing.
+
+    If the header has several names of a field, the first one in `names_by_field` counts. Of equal names, the last one
+    counts.
+    """
     positions = {name: position for position, name in enumerate(header)}
     known_by_field = {
         field: [positions[prefix + name] for name in names if prefix + name in positions]

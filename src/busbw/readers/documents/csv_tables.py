@@ -64,6 +64,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     parser = UniformCsvParser(header, make_fields, is_aws=is_aws)
     for block in chain((first_lines,), blocks):
         for part, uniform_rows in parser.split(block):
+            # If the first line has the other placement of the row before, all lines are added one by one.
             if uniform_rows and not tables.is_continued_by(first_row := make_fields(part[0])):
                 yield from tables.add_uniform_rows(uniform_rows, first_row)
             else:
@@ -80,7 +81,7 @@ def _name_format(header: list[str], is_aws: bool) -> str:
 
 
 def _split_cells(line: str) -> list[str]:
-    if '"' not in line and "\r" not in line:  # faster; a cell may be longer
+    if '"' not in line and "\r" not in line:  # faster, and without csv's limit for the length of a cell
         return line.split(",")
     try:
         return next(csv.reader([line]), [])

@@ -15,6 +15,7 @@ MAX_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(_STRING + rb'(\s*:)?|[{}\[\]]|"', re.DOTALL)
+"""String, bracket, or the quotation mark of a string without an end. Group 1 is the colon after a key."""
 _FLAT_TEXT = rb'[^"{}\[\]]*(?:' + _STRING + rb'[^"{}\[\]]*)*'
 """Text without brackets outside of strings."""
 _FLAT_CONTAINER = rb"[{\[]" + _FLAT_TEXT + rb"[}\]]"
@@ -96,7 +97,7 @@ class _Scanner:
                 self._is_in_row_list = _is_row_list(self._containers)
                 if not self._containers:
                     return False  # the end of the document
-            elif match[1]:
+            elif match[1]:  # a key
                 self._last_key = token[1 : token.rindex(b'"')].decode("utf-8", errors="replace")
         self._add_to_rest(self._window.take_all(), is_between_rows=False)
         return False

@@ -60,13 +60,13 @@ def stream(document: dict[str, Any], rows: Iterable[JsonRow], source: str, claim
         )
     remaining_rows = iter(rows)
     first_rows = list(islice(remaining_rows, 1))
-    has_time = not (first_rows and _has_cpu_time(tolerant_json.decode_part(first_rows[0].text, source)))
+    has_cpu_time = any(_has_cpu_time(tolerant_json.decode_part(row.text, source)) for row in first_rows)
     tables = TableBuilder(
         "nccl-tests JSON 3",
         _parse_facts(document),
         claims,
         source,
-        has_time=has_time,
+        has_cpu_time=has_cpu_time,
         table_fields=_parse_table_fields(document),
     )
     for block in split_into_blocks(chain(first_rows, remaining_rows)):
@@ -138,7 +138,7 @@ def _parse_facts(document: dict[str, Any]) -> TableFacts:
     facts.settings = {
         key: str(value) for key, value in config.items() if key != "devices" and not isinstance(value, (dict, list))
     }
-    facts.settings |= _load_settings(args)
+    facts.settings |= _traffic_settings(args)
     devices = [device for device in _as_list(config.get("devices")) if isinstance(device, dict)][:MAX_RANKS]
     facts.ranks = [rank for device in devices if (rank := _parse_rank(device))]
     threads, gpus = config.get("nthreads"), config.get("ngpus")  # threads per process, GPUs per thread
@@ -157,7 +157,7 @@ def _parse_facts(document: dict[str, Any]) -> TableFacts:
     return facts
 
 
-def _load_settings(args: list[str]) -> dict[str, str]:
+def _traffic_settings(args: list[str]) -> dict[str, str]:
     """Returns the settings of a command line that determine its traffic, named as in records."""
     settings = {}
     for name, options in _TRAFFIC_FLAGS.items():
@@ -166,6 +166,7 @@ def _load_settings(args: list[str]) -> dict[str, str]:
         parser.add_argument(*options, dest=name, nargs="?", const="1" if name == _CONTEXTS else None)
         if value := getattr(parser.parse_known_args(args)[0], name):
             settings[name] = str(value)
+    # A run is one-sided if its number of contexts is above 0. Any other value is left out.
     if _POSITIVE_NUMBER.fullmatch(settings.get(_CONTEXTS, "")):
         return settings | {"one_sided": "True"}
     settings.pop(_CONTEXTS, None)

@@ -74,7 +74,7 @@ class TableBuilder:
         facts: Facts about the file that apply to all of its tables.
         claims: Facts that the user states.
         source: Name of the log for errors.
-        has_time: False if the times are CPU times (-C).
+        has_cpu_time: True if the times are CPU times (-C).
         table_fields: Fields of `Table` that only the document states, such as its start time.
     """
 
@@ -85,7 +85,7 @@ class TableBuilder:
         claims: UserClaims,
         source: str,
         *,
-        has_time: bool = True,
+        has_cpu_time: bool = False,
         table_fields: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._format = format_name
@@ -102,7 +102,7 @@ class TableBuilder:
         """Rows of the next chunk before the last row."""
         self._row_count = 0
         """Number of rows in `_entries`."""
-        facts.columns = facts.columns._replace(has_cpu_time=not has_time)
+        facts.columns = facts.columns._replace(has_cpu_time=has_cpu_time)
 
     def add(self, row: RowFields) -> Iterator[Event]:
         """Adds the next object or line in file order. Yields finished chunks and refusals."""
@@ -130,7 +130,7 @@ class TableBuilder:
         free_count = CHUNK_ROWS - self._row_count
         if len(rows.lines) > free_count:
             for part in rows.split(free_count):
-                yield from self.add_uniform_rows(part, first_row)
+                yield from self.add_uniform_rows(part, first_row)  # both parts are of its table
             return
         self._entries.append(rows)
         self._row_count += len(rows.lines)

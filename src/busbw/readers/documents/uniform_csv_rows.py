@@ -72,7 +72,8 @@ class UniformCsvParser:
             yield lines, None
             return
         groups = self._pattern.groupindex
-        # The group of wrong elements is empty for a line that is no part of a uniform row.
+        # The group of wrong elements is empty for a line that is no part of a uniform row. Other
+        # names or ranks begin another table.
         key_groups = [groups[name] - 1 for name in ("wrong_out_of_place", "name", "ranks") if name in groups]
         end = 0
         for _, group in groupby(self._find_rows(lines), itemgetter(*key_groups)):
@@ -108,9 +109,10 @@ class UniformCsvParser:
             make_figures(*(columns[f"{field}_{placement}"] for field in ("time", "decimals", "algbw", "busbw")))
             for placement in BOTH
         )
-        lines_by_place = [lines[place :: self._lines_per_row] for place in range(self._lines_per_row)]
+        # The first lines of all rows, and then their second lines, if any.
+        lines_by_position = [lines[position :: self._lines_per_row] for position in range(self._lines_per_row)]
         return _UniformCsvRows(
-            [line.number for line in lines_by_place[0]],
+            [line.number for line in lines_by_position[0]],
             list(map(int, columns["size"])),
             list(map(int, columns["elements"])) if "elements" in columns else list(unknown),
             [DTYPES[dtype] for dtype in columns["dtype"]],
@@ -120,7 +122,7 @@ class UniformCsvParser:
             out_of_place,
             in_place,
             columns["busbw_out_of_place"],
-            list(zip(*lines_by_place, strict=True)),
+            list(zip(*lines_by_position, strict=True)),
             self,
         )
 
@@ -147,6 +149,7 @@ def _row_pattern(header: list[str], *, is_aws: bool) -> str | None:
         return None
     cells = {column: f"(?P<{field}>{_SHARED_PATTERNS[field]})" for field, column in shared_columns.items()}
     equal_cells = {column: f"(?P={field})" for field, column in shared_columns.items()}
+    # A line of AWS has both placements. Otherwise, the second line of a row repeats the shared cells of the first.
     cells_of_placements = (cells, cells if is_aws else equal_cells)
     for placement, cells_of_placement in zip(BOTH, cells_of_placements, strict=True):
         figure_columns = find_columns(header, FIGURE_COLUMNS, AWS_PREFIXES[placement] if is_aws else "")

@@ -17,7 +17,7 @@ from busbw.readers.tables.quantities import DTYPES, REDOPS
 from busbw.readers.tables.uniform_rows import UniformFigures, UniformRows
 
 _DECIMALS = 6
-"""Decimals that nccl-tests prints, so that a figure of another writer is rounded as its text would be."""
+"""Decimals that nccl-tests prints. Figures are rounded to them, as in their texts for the full parser."""
 _HALF_STEP = 0.5 * 10.0**-_DECIMALS
 _NEGATIVE_ZERO = re.compile(rb":\s*-0")
 """-0.0 is not less than 0, but the full parser refuses it."""

@@ -35,12 +35,12 @@ class CutRule(NamedTuple):
     mark: bytes = b""
     """End of the parts that continue."""
     prefix: "re.Pattern[bytes]" = re.compile(b"")
-    """Beginning of the parts that continue a line, which does not belong to it."""
+    """Text before each part after the first one. It does not belong to the line."""
     is_ambiguous: bool = False
-    """True if a row may fill its parts, so that its end cannot be told from a cut."""
+    """True if a row may end where a part ends, so that the next row looks like the rest of this row."""
 
     def join(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Yields the numbered lines. Parts of a line become one line with the number of the first, up to a limit."""
+        """Yields the numbered lines. Joins the parts of a line, up to `MAX_LINE_BYTES`, under the first number."""
         parts: list[bytes] = []
         first_number = byte_count = 0
         for number, line in lines:

@@ -130,11 +130,7 @@ def _join_entries(blocks: Iterable[list[NumberedLine]]) -> Iterator[list[Numbere
             continue
         joined: list[NumberedLine] = []
         for number, line in block:
-            if not entry and b"{" not in line:
-                joined.append((number, line))
-                continue
-            text = line.strip()
-            if text == b"{":
+            if b"{" in line and line.strip() == b"{":
                 joined += entry  # this object contains another one, so it is no entry
                 entry, depth, byte_count = [(number, line)], 1, 0
                 continue
@@ -143,7 +139,11 @@ def _join_entries(blocks: Iterable[list[NumberedLine]]) -> Iterator[list[Numbere
                 continue
             entry.append((number, line))
             byte_count += len(line)
-            depth += text.endswith((b"{", b"[")) - text.startswith((b"}", b"]"))
+            text = line.strip()
+            if text.endswith((b"{", b"[")):
+                depth += 1
+            if text.startswith((b"}", b"]")):
+                depth -= 1
             if not depth:
                 joined.append((entry[0][0], b" ".join(part.strip() for _, part in entry) + b"\n"))
                 entry = []

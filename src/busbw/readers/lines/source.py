@@ -52,7 +52,7 @@ class LogSource:
     def blocks(self) -> Iterator[bytes]:
         """Yields whole lines together, from the beginning. The rest of a line after `MAX_LINE_BYTES` is left out.
 
-        If carriage returns end the lines, such a text is yielded in parts.
+        Instead, a longer line is yielded in parts if carriage returns divide it.
         """
         file = self.rewind()
         while block := file.read(min(_BLOCK_BYTES, MAX_LINE_BYTES)):
@@ -60,6 +60,7 @@ class LogSource:
             if last_start < len(block):
                 block += file.readline(MAX_LINE_BYTES - (len(block) - last_start))
             yield block
+            # Skips the rest of the last line. If the line has a carriage return, the next block has its rest instead.
             part = block
             while not part.endswith(b"\n") and b"\r" not in part[last_start:]:
                 part, last_start = file.readline(MAX_LINE_BYTES) or b"\n", 0

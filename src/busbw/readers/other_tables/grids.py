@@ -75,7 +75,7 @@ class GridCollector:
         return self._html is not None and self._html.is_closed
 
     def finish(self) -> CellGrid | None:
-        """Returns the finished table, or None. An open HTML table is not finished before its end tag."""
+        """Returns the finished table, or None. HTML is open until its end tag, or until it cannot be a table."""
         if self._html is not None and not (self._html.is_closed or self._html.has_no_tags):
             return None
         rows, self._markdown_rows = self._markdown_rows, []

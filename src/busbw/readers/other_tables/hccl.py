@@ -22,6 +22,7 @@ class ReportParser:
         self._claims = claims
         self._line = 0
         self._name = ""
+        """Operation of the open report. Empty if no report is open."""
         self._values: dict[str, str] = {}
         self._bandwidths: dict[str, float] = {}
 

@@ -45,7 +45,10 @@ class PlainTable:
         self._tables = TableBuilder("plain table", facts, claims, source)
 
     def is_row(self, words: list[str]) -> bool:
-        """True if the words begin with a size or are as many as the columns, and half of the others are figures."""
+        """True if at least half of the words after the first are figures, and the line has the form of a row.
+
+        A row begins with a size, or has as many words as the table has columns.
+        """
         others = words[1:]
         figure_count = sum(is_value(without_groups(word)) for word in others)
         has_figures = 0 < len(others) <= 2 * figure_count

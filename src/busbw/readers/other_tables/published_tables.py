@@ -176,7 +176,8 @@ def _convert_to_base_unit(number: PrintedNumber, column: MetricColumn) -> float 
 def _derive_missing(stated: dict[str, float], size: int, collective: str | None, ranks: int | None) -> Figure:
     """Returns a figure with the stated values (us and GB/s) and those that follow from them."""
     time, algbw, busbw = stated.get("time"), stated.get("algbw"), stated.get("busbw")
-    ratio, factor = bandwidth_ratio(collective, ranks), algbw_factor(collective, ranks)
+    ratio = bandwidth_ratio(collective, ranks)  # busbw / algbw
+    factor = algbw_factor(collective, ranks)  # algbw / (size / time)
     derived: list[str] = []
     if algbw is None and busbw is not None and ratio:
         algbw = busbw / ratio

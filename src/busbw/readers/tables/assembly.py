@@ -59,9 +59,10 @@ class TableAssembler:
         self._uniform_row_count = 0
         """Number of uniform rows among them."""
         self._pending: _PartialRow | None = None
+        """Incomplete row that waits for its rest."""
         self._has_rows = False
         self._short_last_row: RawRow | None = None
-        """Row on the last line if it has one placement only."""
+        """Row on the last line if it is short (`is_short`): figures on the next line may belong to it."""
         self._last_columns = ColumnLayout()
 
     @property
@@ -112,7 +113,7 @@ class TableAssembler:
         yield from self._yield_full_chunk()
 
     def _yield_full_chunk(self) -> Iterator[Event]:
-        """Yields the rows so far as a chunk of the open table if they are enough, together or alone."""
+        """Yields the rows so far as a chunk of the open table if there are enough entries or enough uniform rows."""
         if max(self._uniform_row_count, len(self._entries)) >= CHUNK_ROWS:
             yield from self._yield_chunk(is_last=False)
 
@@ -140,7 +141,7 @@ class TableAssembler:
         yield from self._yield_full_chunk()
 
     def refuse_wrapped_row(self) -> Iterator[Event]:
-        """Refuses the last row if it has one placement only. Called if figures follow it on the next line."""
+        """Refuses the row on the last line if it is short. Called if figures follow on the next line."""
         row, self._short_last_row = self._short_last_row, None
         if row is not None and self._entries and self._entries[-1] is row:
             self._entries.pop()
@@ -212,7 +213,7 @@ class TableAssembler:
         caption = self._context.caption
         if facts.columns.backends and len(caption) == len(facts.columns.backends):
             facts.columns = facts.columns._replace(backends=caption)
-        if text.strip("# "):
+        if text.strip("# "):  # an empty comment begins no table
             self._facts = facts
         return True
 

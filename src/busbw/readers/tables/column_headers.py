@@ -49,7 +49,7 @@ def _parse_placements(text: str) -> tuple[Placement, ...] | None:
 
 
 def parse_column_line(text: str) -> AddContent | None:
-    """Parses a line above the rows that names placements, columns or units."""
+    """Parses a line above the rows that names placements, columns or units. None for any other line."""
     if not ("algbw" in text or "-place" in text or "GB/s)" in text):
         return None
     if is_column_header(text):
@@ -89,7 +89,8 @@ def _add_column_names(words: tuple[str, ...], facts: TableFacts) -> None:
         unit=time_unit(words),
     )
     facts.named_placements = None
-    # Backends side by side have one wrong column at the end for all. A cut header ends before it.
+    # Backends side by side share one wrong column at the end. If a header of two placements is cut, its only wrong
+    # column is not at the end.
     has_backends = placement_count > 1 and words.count("#wrong") == 1 and words[-1] == "#wrong"
     if has_backends:
         backends = tuple(f"backend {number}" for number in range(1, placement_count + 1))

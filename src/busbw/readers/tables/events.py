@@ -29,3 +29,4 @@ class UserClaims(NamedTuple):
     """Facts about a log that the user states."""
 
     collective: str | None = None
+    """None if the user states none."""

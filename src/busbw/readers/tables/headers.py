@@ -1,7 +1,7 @@
 """Parses the lines around the rows of a table: header, device list, footer and warnings.
 
-Each line adds to the `TableFacts` of its table. assembly.py decides which table a line belongs to. A long log repeats
-its lines, so the meaning of a line does not depend on its table: `parse_header_line` returns it as a `HeaderLine`.
+Each line adds to the `TableFacts` of its table. assembly.py decides which table a line belongs to. `HeaderLine` is the
+meaning of a line. It does not depend on the table, so it is cached: a long log repeats its lines.
 """
 
 import re
@@ -32,7 +32,7 @@ _FAILURE = re.compile(
 )
 
 _RUN_BEGINNINGS = ("nccl-tests version", "Collective test starting", "nThread", "Using devices", "rccl-tests:")
-"""Beginnings of the lines of which each begins the header of a run, after their '#'."""
+"""Beginnings, after the '#', of lines that begin the header of a run."""
 
 MAX_REMARK_LENGTH = 4000
 """Maximum number of characters of a line outside of rows. A longer line belongs to no header or footer."""

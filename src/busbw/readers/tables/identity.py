@@ -157,7 +157,7 @@ def _infer_ranks(
     listed = _count_listed_ranks(facts)
     if _has_groups(facts):
         return listed, "", []  # each group has its own ratio
-    low, high = _rank_bounds(collective, possible, ratio, shares)
+    low, high = _allowed_ranks(collective, possible, ratio, shares)
     from_figures = low if low == high else None
     if listed is not None:
         if _is_within(listed, low, high):
@@ -199,11 +199,11 @@ def _has_groups(facts: TableFacts) -> bool:
 
 
 def _is_within(ranks: int, low: int, high: int) -> bool:
-    """True if a number of ranks is within the bounds of `_rank_bounds`."""
+    """True if a number of ranks is within the bounds of `_allowed_ranks`."""
     return low <= ranks and (ranks <= high or high == 0)
 
 
-def _rank_bounds(
+def _allowed_ranks(
     collective: str | None, possible: frozenset[str], ratio: RatioInterval | None, shares: int | None
 ) -> tuple[int, int]:
     """Returns the minimum and maximum number of ranks that the figures allow. A maximum of 0 means unbounded."""

@@ -68,6 +68,7 @@ class TableInference:
             if not refused and self.identity.ranks is not None:
                 self._row_builder = builder
                 return rows, refused
+        # The sample, if any, did not suffice: what it added to the facts is removed.
         self.facts.settings = settings
         self.warnings = []
         self._row_builder = self._infer_facts(entries)
@@ -289,13 +290,12 @@ def _count_rows(entry: Entry) -> int:
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
     """Returns the first row and the rows with the most significant digits of busbw, which determine the factor best."""
     positions = [(entry, index) for entry in entries for index in range(_count_rows(entry))]
-    # Leading zeros are not significant.
     busbw_texts = (
         text
         for entry in entries
         for text in (entry.busbw_texts if isinstance(entry, UniformRows) else (entry.placement_texts[0].busbw,))
     )
-    digit_counts = [len(text.lstrip("0.")) for text in busbw_texts]
+    digit_counts = [len(text.lstrip("0.")) for text in busbw_texts]  # leading zeros are not significant
     by_precision = sorted(range(len(positions)), key=digit_counts.__getitem__, reverse=True)
     selected = [positions[number] for number in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
     return [entry.raw_row(index) if isinstance(entry, UniformRows) else entry for entry, index in selected]

@@ -132,7 +132,7 @@ class RowWords(NamedTuple):
     """Words of a row, split before the optional columns at its end."""
 
     figures: list[str]
-    """All words before these columns."""
+    """All words before the optional columns."""
     algorithms: list[str]
     """Columns of --report-algorithms."""
     timestamp: list[str]
@@ -200,6 +200,7 @@ def _split_root(words: list[str], columns: ColumnLayout) -> tuple[int | None, li
     """Splits the words after the operator into the root, if the row has that column, and the figures."""
     figure_counts = _figures_per_placement(columns).keys()
     may_begin_with_root = columns.has_root and len(words) > 0 and _INT.match(words[0]) is not None
+    # With a root column, "0 10.5 1.2 1.3" is a root and three figures, and not four figures.
     if len(words) in figure_counts and not may_begin_with_root:
         return None, words
     if len(words) - 1 in figure_counts and _INT.match(words[0]):

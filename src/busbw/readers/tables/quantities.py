@@ -68,7 +68,7 @@ _GROUPED = re.compile(r"[0-9]{1,3}(?:([,_])[0-9]{3})(?:\1[0-9]{3})*\Z")
 
 
 def parse_integer(text: str) -> int | None:
-    """Parses a size or a count with or without groups of digits: "4096", "4,096", "4_096". None if it is neither."""
+    """Parses a size or a count: "4096", "4,096", "4_096". None for other texts and for more than 18 digits."""
     if text.isdecimal() and text.isascii():
         return int(text) if len(text) < 19 else None
     return int(text.replace(",", "").replace("_", "")) if len(text) < 25 and _GROUPED.match(text) else None

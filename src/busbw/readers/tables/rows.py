@@ -116,11 +116,11 @@ class RowBuilder:
         a size that is not larger than that of the row before. Some collectives round small sizes down to 0, so
         consecutive zeros belong to one pass.
         """
-        last_size = self._last_size_by_group.get(group, -1)
+        last_size = self._last_size_by_group.get(group)
         self._last_size_by_group[group] = size
-        if last_size < 0:
+        if last_size is None:
             self._first_configuration_by_group[group] = configuration
-        elif 0 < last_size >= size and configuration == self._first_configuration_by_group[group]:
+        elif last_size > 0 and size <= last_size and configuration == self._first_configuration_by_group[group]:
             self._cycle_by_group[group] = self._cycle_by_group.get(group, 0) + 1
         return self._cycle_by_group.get(group, 0)
 
@@ -142,7 +142,8 @@ class RowBuilder:
                 time_us=time_us, algbw_gbps=algbw_gbps, busbw_gbps=busbw_gbps, check="checked", wrong_elements=0
             )
         elements, warnings = self._parse_wrong(wrong)
-        self.wrong_figures += bool(elements)
+        if elements:
+            self.wrong_figures += 1
         algorithm, protocol, channels = _parse_algorithm(texts.algorithm)
         return Figure(
             time_us=None if self._has_cpu_time else time_us,
@@ -159,6 +160,7 @@ class RowBuilder:
         )
 
     def _check_state(self, wrong: str, index: int) -> Literal["checked", "not_checked", "not_applicable", "unstated"]:
+        """Returns the state of the check. `index`: of the placement in the row; 0 counts as out of place."""
         if not wrong:
             return "unstated"
         if wrong not in NO_NUMBER:

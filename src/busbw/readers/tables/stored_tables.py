@@ -90,7 +90,8 @@ class StoredTables(LazySequence[Table]):
     def finish_writing(self) -> None:
         """Joins the chunks of each table, and sorts the tables. Call before any read."""
         self._write_extent()
-        # The order of the chunks of a table remains. Parts of a line share its number, so tables may begin there too.
+        # The sort keeps the order of the chunks of a table. Tables that begin in parts of one line have the same first
+        # line, so a table also ends at its last chunk.
         self._order = array("q", sorted(range(len(self._first_lines)), key=self._first_lines.__getitem__))
         for end, number in enumerate(self._order, start=1):
             next_line = self._first_lines[self._order[end]] if end < len(self._order) else None

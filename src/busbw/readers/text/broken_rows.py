@@ -23,9 +23,10 @@ def reject_broken_row(words: list[str], *, is_in_table: bool) -> str:
     type_index = next((index for index, word in enumerate(words) if word in DTYPES), None)
     figures = words[2 if type_index is None else type_index + 1 :]
     figure_count = sum(is_value(word) or _FOREIGN_FIGURE.match(word) is not None for word in figures)
-    has_other_words = figure_count < len(figures) - _MAX_OTHER_WORDS
-    min_figure_count = _MIN_FIGURES_WITH_TYPE if is_in_table and type_index else _MIN_FIGURES
-    if has_other_words or figure_count < min_figure_count or not (type_index or is_in_table):
+    has_many_other_words = figure_count < len(figures) - _MAX_OTHER_WORDS
+    has_type = bool(type_index)  # the first word of a row is never a type
+    min_figure_count = _MIN_FIGURES_WITH_TYPE if is_in_table and has_type else _MIN_FIGURES
+    if has_many_other_words or figure_count < min_figure_count or not (has_type or is_in_table):
         return ""
     if type_index is None and begin_with_counts(words):
         return f'"{words[2][:40]}" is not an element type'

@@ -42,7 +42,7 @@ class CleanLine(NamedTuple):
     body: str
     """The cleaned line."""
     writer: str
-    """Wrappers that identify the process."""
+    """Identifies the process that wrote the line. Empty if the line has no wrapper."""
     is_cut: bool
     """True if the file ends without a line end after this line."""
 
@@ -88,7 +88,7 @@ class CleanLineReader:
         yield from self._read_line_without_row(line, _split_words(body))
 
     def ignores(self, body: str) -> bool:
-        """True if `read` would ignore a line of the process without a wrapper."""
+        """True if `read` ignores a line with this text and without a wrapper."""
         is_short = len(body) <= MAX_LENGTH
         return is_short and self._is_idle(self._assembler_for("")) and is_unrelated(body, _split_words(body))
 
@@ -122,6 +122,7 @@ class CleanLineReader:
         """Adds a row to the table of its writer. `row_text` is the line from the size column on."""
         assembler = self._assembler_for(line.writer)
         words = cleaning.without_inner_tags(cleaning.without_library_lines(row_text)).split()
+        # Without a header, a row that is cut may fit a layout with fewer columns.
         has_all_words = assembler.has_header or len(words) >= WORD_COUNT
         if line.is_cut and not (has_all_words and is_complete_row(words)):
             yield self._refuse(line, _CUT_REASON)

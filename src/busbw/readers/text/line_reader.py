@@ -53,8 +53,8 @@ class LineReader:
             yield from self._end_grid()
         if self._clean_lines.last_row_number == number or not self._grids.is_idle:
             self.wrapper = None
-            is_row = self._grids.is_idle and inner_lines == [self._clean_lines.last_row_text]
-            if is_row and not self._unwrapper.has_text_after_lines:
+            is_single_row = self._grids.is_idle and inner_lines == [self._clean_lines.last_row_text]
+            if is_single_row and not self._unwrapper.has_text_after_lines:
                 self._set_wrapper(text, inner_lines[0])
 
     def ignores(self, text: str) -> bool:

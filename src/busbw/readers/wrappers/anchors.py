@@ -66,7 +66,7 @@ class Anchor(NamedTuple):
     position: int | None
     """Position of its kind of line in a table. None if the line may stand anywhere."""
     size: int = 0
-    """Size of a row, in bytes."""
+    """Size of a row, in bytes. 0 for all other lines."""
 
     @property
     def is_row(self) -> bool:
@@ -100,7 +100,7 @@ def count_bars_before_rule(text: str) -> int | None:
 
 
 def may_have_anchor(text: str) -> bool:
-    """True if `find_anchor` may find something in a line of a text without markup. This test is the quicker one."""
+    """False if `find_anchor` certainly finds nothing in the lines of a text without markup. This test is faster."""
     return "|" in text or _has_type_word(text) or _has_header_word(text)
 
 

@@ -16,7 +16,7 @@ _MAX_ESCAPED_LENGTH = 1 << 18
 
 
 class Message(NamedTuple):
-    """A line of the log."""
+    """A line of the log, from one cell of a line of the file."""
 
     text: str
     surroundings: str
@@ -50,12 +50,13 @@ class MessageColumn:
     def find(self, line: str) -> Message | None:
         """Returns the message in a line; None if the line has too few columns.
 
-        A message that is not quoted may hold delimiters.
+        A message that is not quoted may hold delimiters. If no column is known, `_find_escaped` finds it.
         """
         if not self._delimiter:
             return _find_escaped(line) if '""' in line and len(line) <= _MAX_ESCAPED_LENGTH else None
         cells = _split(line, self._delimiter)
-        end = len(cells) - (self._column_count - 1 - self._position)
+        following_count = self._column_count - 1 - self._position
+        end = len(cells) - following_count
         return None if end <= self._position else _make_message(cells, self._position, end, self._delimiter)
 
 

@@ -109,7 +109,7 @@ class _Field:
         is_larger = _order_key(word) > _order_key(earlier)
         if continues and not are_rows:
             self.header_changes += 1
-        if continues is None:
+        if continues is None:  # the later line may begin another table
             if not is_larger:
                 self._restart(are_rows=are_rows)
         elif continues and is_larger and word not in self.visited:

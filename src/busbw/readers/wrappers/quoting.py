@@ -98,6 +98,7 @@ class QuotedStrings:
         self._keys = keys
         """Keys of strings that hold lines. Several scanners of one log share them."""
         self._array_key = ""
+        """Key of the open array. Empty if no array is open, or if it has no key."""
 
     def find(self, text: str) -> list[QuotedText]:
         """Returns the strings with known keys, and those that hold rows or header lines.
@@ -149,7 +150,7 @@ class QuotedStrings:
         return QuotedText(content, surroundings, string.is_closed)
 
     def _read_between(self, between: str, end: int, text: str) -> None:
-        """Reads the text before the string at `end`, which may begin or end an array."""
+        """Sets the key of the array. The text before the string at `end` may end an array or begin one."""
         is_after_string = len(between) < end  # otherwise `between` begins at the beginning of the line
         if is_after_string and between.lstrip().startswith("]"):
             self._array_key = ""
@@ -157,6 +158,7 @@ class QuotedStrings:
             self._array_key = _key_before(text, text.rindex("[", 0, end))
 
     def _read_end(self, rest: str, text: str) -> None:
+        """Sets the key of the array. `rest`, the end of the line, may end an array or begin one."""
         if rest.endswith("]"):
             self._array_key = ""
         elif rest.endswith("["):

@@ -48,7 +48,7 @@ class RowWrapper:
 
 
 def find_row_wrapper(line: str, row: str) -> RowWrapper | None:
-    """Returns the wrapper of a row in its line. None if other lines need the general search to find it."""
+    """Returns the wrapper of a row in its line. None if only the general search can remove this wrapper."""
     if len(line) - len(row) > _MAX_LENGTH:
         return None
     row_with_tags = _ROW_WITH_TAGS.match(row)

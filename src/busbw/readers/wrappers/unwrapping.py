@@ -106,7 +106,7 @@ class Unwrapper:
 
     def learn(self, lines: Iterable[str]) -> None:
         """Learns the wrappers of lines that follow each other. Each line may be learned once."""
-        strings = copy.copy(self._strings)
+        strings = copy.copy(self._strings)  # shares the keys, but not the open array
         bodies: list[str] = []
         lines = list(lines)
         self._column.learn(lines)
@@ -162,7 +162,14 @@ class Unwrapper:
         return text, "", False
 
     def _split(self, line: str, strings: QuotedStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
-        """Yields the lines within strings and markup."""
+        """Yields the lines within strings and markup.
+
+        Args:
+            line: Line of the file, or a text in it.
+            strings: Finds the strings in `line`.
+            surroundings: Text around `line` in the line of the file.
+            depth: Number of strings and cells that contain `line`. 0 for a line of the file.
+        """
         is_whole_line = depth == 0
         if has_only_prefix(line) and not (is_whole_line and self._column.is_known):
             yield _Part(cleaning.strip_controls(line), surroundings, is_inner=False, is_closed=False)

@@ -72,6 +72,7 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         problems=prepared.problems,
         notes=tuple(_notes(prepared, system, has_estimates=bool(estimates))),
     )
+    # `estimates` has the indices of the unsorted rows.
     return msgspec.structs.replace(
         analysis,
         changes=list_changes(analysis, estimates),

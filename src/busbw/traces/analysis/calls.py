@@ -167,7 +167,7 @@ def _list_rank_calls(
     exchanged = np.flatnonzero(is_exchange)
     leaders = _find_leaders(operations, exchanged)
     is_leader = (leaders == np.arange(len(operations))) & ~is_captured
-    call_of = np.where(is_captured, -1, (np.cumsum(is_leader) - 1)[leaders])
+    call_of = np.where(is_captured, -1, (np.cumsum(is_leader) - 1)[leaders])  # counts within the rank
 
     start_ns, end_ns = times
     call_start_ns, call_end_ns = start_ns[is_leader], end_ns[is_leader]

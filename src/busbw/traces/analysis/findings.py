@@ -22,7 +22,10 @@ _MIN_COST = 0.001
 def find_late_ranks(
     ranks: Sequence[RankRow], period_us: float | None, period: str, clock_error_us: float
 ) -> Iterator[Finding]:
-    """Yields the ranks that delay the others, the latest first. The cost of a finding is the lateness per period."""
+    """Yields the ranks that delay the others, the latest first. The cost of a finding is the lateness per period.
+
+    `period_us`: mean duration of a period, None if unknown. `period`: "step" or "recording".
+    """
     known = [(rank, rank.late_us) for rank in ranks if rank.late_us is not None]
     if len(known) < 2:
         return  # there is nothing to compare with
@@ -48,7 +51,9 @@ def find_slow_communicators(
     trace, groups = prepared.trace, prepared.groups
     medians: dict[int, dict[int, float]] = {}  # transfer times in us, by index of the operation row and communicator
     for matched in prepared.matched:
-        is_chosen = matched.is_complete & (matched.row >= 0) & (matched.function in SYNCHRONIZING)
+        if matched.function not in SYNCHRONIZING:
+            continue
+        is_chosen = matched.is_complete & (matched.row >= 0)
         for row_index, median_us in median_by_key(matched.row[is_chosen], matched.transfer_ns[is_chosen] / 1e3).items():
             medians.setdefault(row_index, {})[matched.communicator] = median_us
     for group in groups:

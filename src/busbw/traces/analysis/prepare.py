@@ -15,10 +15,8 @@ from busbw.traces.format import TRANSFERS
 from busbw.traces.model import Trace
 
 _MAX_SIZES = 8
-"""Maximum number of sizes of point-to-point operations with a row for each size. With more, all sizes share a row.
-
-The sizes can differ in each step.
-"""
+"""Maximum number of sizes of point-to-point operations with a row for each size. With more, all sizes share a row,
+because the sizes can differ in each step."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,8 @@ def measure_ranks(
     for rank, depth, waiting_ns, late_ns in zip(
         calls.ranks, measured, arrivals.waiting_ns, arrivals.late_ns, strict=True
     ):
-        # The arrays have the steps of the rank with the most steps.
+        # The arrays have the steps of the rank with the most steps. The mean wait is known only if all waits are known.
+        # The mean lateness is that of the steps with a known lateness.
         waits = waiting_ns[: len(rank.analyzed)][rank.analyzed]
         is_known = len(waits) > 0 and not np.isnan(waits).any()
         late = late_ns[: len(rank.analyzed)][rank.analyzed]

@@ -58,7 +58,7 @@ class OperationRow(Struct, kw_only=True, frozen=True):
     expected_us: float | None = None
     """Typical time of a healthy system."""
     algorithms: tuple[str, ...] = ()
-    """Algorithm and protocol, such as "ring/LL128"."""
+    """Algorithm and protocol, such as "ring/ll128"."""
     max_channels: int | None = None
 
 
@@ -86,7 +86,7 @@ class RankRow(Struct, kw_only=True, frozen=True):
     communication_us: float | None = None
     """Time with at least one operation on the device."""
     overlap: float | None = None
-    """Fraction of `communication_us` with operations of several communicators."""
+    """Fraction of `communication_us` with operations of several groups of communicators."""
     idle_us: float | None = None
     """Time of the step without an operation. The device may compute."""
     waiting_us: float | None = None

@@ -30,7 +30,7 @@ _FUNCTIONS = {
     5: Function.BROADCAST,
     6: Function.ALLTOALL,
     7: Function.REDUCE_SCATTER,
-    8: Function.REDUCE_SCATTER,
+    8: Function.REDUCE_SCATTER,  # REDUCE_SCATTER_BLOCK
 }
 """Functions by CollectiveCommType. Scatter and barrier are missing, because their size is not known."""
 _INT8 = 0

@@ -141,7 +141,7 @@ class _RankReader:
         index = group_index(self._builder, name, size, members)
         if index is None:
             return
-        is_pair, sequence = bool(entry.get("is_p2p")), int(entry.get("collective_seq_id", -1))
+        is_pair, sequence = bool(entry.get("is_p2p")), int(entry.get("collective_seq_id", NO_SEQUENCE))
         # The operations of an NCCL group share their number.
         group_key = (name, is_pair, int(entry.get("p2p_seq_id", 0)) if is_pair else sequence)
         if group_key != self._group_key:
@@ -174,7 +174,7 @@ class _RankReader:
         pair = _PAIR.match(title)
         inputs = [prod(shape) for shape in entry["input_sizes"]]
         outputs = [prod(shape) for shape in entry["output_sizes"]]
-        # One tensor per rank is the part of this rank.
+        # If an operation has one tensor per rank, each tensor is the part for one rank.
         input_splits = inputs if len(inputs) == size > 1 else []
         output_splits = outputs if len(outputs) == size > 1 else []
         if title.startswith("all_to_all") and not (input_splits and output_splits):

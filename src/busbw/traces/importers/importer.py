@@ -65,13 +65,13 @@ def _cut_to_common_sequences(builder: TraceBuilder) -> None:
             users.setdefault(key, []).append((rank, np.flatnonzero(keys == key)))
     removed: dict[RankBuilder, list[Numbers]] = {}
     for members in users.values():
-        common = np.unique(np.concatenate([rank.sequences[own] for rank, own in members]))
+        kept = np.unique(np.concatenate([rank.sequences[own] for rank, own in members]))  # first those of any rank
         for rank, own in members:
             sequences = rank.sequences[own]
-            dropped_sequences = np.setdiff1d(common[common < sequences.max()], sequences)
-            common = np.setdiff1d(common, dropped_sequences)
+            dropped = np.setdiff1d(kept[kept < sequences.max()], sequences)
+            kept = np.setdiff1d(kept, dropped)
         for rank, own in members:
-            removed.setdefault(rank, []).append(own[~np.isin(rank.sequences[own], common)])
+            removed.setdefault(rank, []).append(own[~np.isin(rank.sequences[own], kept)])
     for rank, parts in removed.items():
         left_out = np.concatenate(parts)
         builder.add_problem("{count} operations are left out because another rank dropped them", len(left_out))

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from busbw.files import path_text
-from busbw.traces.building import Call, RankBuilder, TraceBuilder
+from busbw.traces.building import NO_SEQUENCE, Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Algorithm, Flag, Function, Protocol
 from busbw.traces.importers.recording import open_recording, read_lines
 
@@ -103,7 +103,7 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
         algorithm=Algorithm.of_nccl(str(values.get("coll_algo"))),
         protocol=Protocol.of_nccl(str(values.get("coll_proto"))),
     )
-    rank.add(call, values.get("coll_sn", -1))
+    rank.add(call, values.get("coll_sn", NO_SEQUENCE))
 
 
 def _count_missing(rank: RankBuilder) -> int:

@@ -54,7 +54,8 @@ class _Text:
     def skip(self, expected: str) -> bool:
         """Skips this character. False if it is not the next one."""
         is_next = self.peek() == expected
-        self._position += is_next
+        if is_next:
+            self._position += 1
         return is_next
 
     def require(self, expected: str) -> None:

@@ -112,7 +112,8 @@ class _RankReader:
     ) -> None:
         start_ns = _nanoseconds(event["ts"])
         end_ns = start_ns + _nanoseconds(event["dur"])
-        grid = arguments.get("grid")  # NCCL starts one block per channel
+        # NCCL starts one block per channel. Channels of 0 or `UNKNOWN_BYTE` are unknown.
+        grid = arguments.get("grid")
         channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
         stream = self._rank.number_stream(str(arguments.get("stream", event.get("tid"))))
         # Only the first kernel of an operation may add it. Further kernels have the "External id" of the kernel before.

@@ -199,8 +199,9 @@ class _Reader:
     def _group(self, thread: _Thread, function: Function, peer: int, call: re.Match[bytes]) -> int:
         """Returns the number of the group of a call, from the lines before it.
 
-        The calls of a group share their opCount. A repeated transfer with the same peer begins another group. RCCL
-        numbers the calls of a group as tasks, from 0.
+        The calls of a group share their opCount. With opCount 0, a collective is a group of its own, because NCCL can
+        print 0 for all calls. A repeated transfer with the same peer begins another group. RCCL numbers the calls of a
+        group as tasks, from 0.
         """
         key = call["handle"], call["op_count"]
         is_counted = call["op_count"] != b"0"

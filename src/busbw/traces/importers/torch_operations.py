@@ -50,12 +50,13 @@ class TorchOperation(NamedTuple):
     size: int
     """Number of ranks of the process group."""
     peer: int = -1
-    """Root or peer, as rank of the process group."""
+    """Root or peer, as rank of the process group. Negative if unknown."""
     input_splits: Sequence[int] = ()
     """Elements or rows that this rank sends to each rank. Empty: the same number to each rank."""
     output_splits: Sequence[int] = ()
     """Elements or rows that this rank receives from each rank, as `input_splits`."""
     are_splits_known: bool = True
+    """False if the recording does not have both lists completely. Both are then empty."""
 
 
 def parse_numbers(value: object) -> tuple[list[int], bool]:

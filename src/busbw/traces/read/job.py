@@ -28,13 +28,13 @@ class _RankPart:
 
 def join_processes(builder: TraceBuilder, files: Sequence[ProcessFile]) -> None:
     """Adds the ranks of all files, and problems for what is ambiguous or contradictory."""
-    parts = _list_parts(builder, _select_run(builder, [file for file in files if file.communicators]))
+    parts = _list_parts(builder, _select_newest_runs(builder, [file for file in files if file.communicators]))
     _add_communicators(builder, parts)
     for part in parts:
         _fill_rank(part)
 
 
-def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
+def _select_newest_runs(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
     """Returns the files of the newest runs. A run is older if one of its processes also belongs to a newer run.
 
     If files of a run have a common rank, only one is kept.

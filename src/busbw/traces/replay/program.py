@@ -152,12 +152,12 @@ def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperati
             function=Function(function).name.lower(),
             datatype=DATATYPE_NAMES[datatype],
             redop=REDOP_NAMES[redop] if function in REDUCING else "",
-            element_count=min(count, max(count // divisor, 1)),
+            element_count=min(count, max(count // divisor, 1)),  # at least 1, unless the count is 0
             peer=peer if function in (*ROOTED, *TRANSFERS) else -1,
             group=group,
             gap_ns=gaps.get(position, 0) // divisor,
-            in_place=int(flags & Flag.IN_PLACE > 0),
-            is_overlapped=int(flags & Flag.GAP_OVERLAPPED > 0),
+            in_place=int((flags & Flag.IN_PLACE) > 0),
+            is_overlapped=int((flags & Flag.GAP_OVERLAPPED) > 0),
         )
 
 
