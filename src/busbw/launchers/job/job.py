@@ -92,7 +92,7 @@ class Job:
         """Returns the job for a dry run, which shows no secret of `environment`."""
         return replace(self, environment=redacted_variables(self.environment))
 
-    def without_hosts(self, lost: Mapping[str, str]) -> "Job":
+    def with_lost_hosts(self, lost: Mapping[str, str]) -> "Job":
         """Returns the job with a variable that tells process 0 on which hosts nothing can start.
 
         Args:
