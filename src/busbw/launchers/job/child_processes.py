@@ -52,7 +52,7 @@ class TerminationPolicy:
     should_end: Callable[[], bool] | None = None
     """Polled condition: all commands are ended once it returns true."""
     first_end_signal: Callable[[], int] = lambda: signal.SIGTERM
-    """Returns the first signal for any other end: by `grace_s`, `limit_s` or `should_end`. SIGKILL follows 10 s later."""
+    """Returns the first signal for any other end (`grace_s`, `limit_s`, `should_end`). SIGKILL follows after 10 s."""
     signal_to_send: Callable[[], int | None] | None = None
     """Polled for a signal to send to all commands. None: no signal."""
 

@@ -20,7 +20,8 @@ GRACE_S = 15.0
 """Usual limit of a `GracePeriod`.
 
 The other processes learn of an ended process from its closed connections. A process that is only silent, such as a
-stopped one, does not begin this period: the engine declares that process lost after 30 s (`tcp_store_server`).
+stopped one, does not begin this period: the engine declares that process lost after at most 30 s
+(`engine/run/launched_run.cpp`).
 """
 _ORDERLY_CODES = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
 """Exit codes of signals that are no crash: signals that the engine handles, and SIGPIPE after the reader closed."""
