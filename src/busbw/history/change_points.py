@@ -133,7 +133,7 @@ def _drop_small_shifts(series: NDArray[np.float64], bounds: list[int], smallest_
 
 
 def _find_cuts(series: NDArray[np.float64], low: int, high: int, false_alarms: float) -> Iterator[int]:
-    """Yields the significant cuts of `series[low:high]`, unsorted."""
+    """Yields the significant cuts of `series[low:high]`, unsorted. Tests logarithms only if ranks show no cut."""
     import numpy as np
 
     if high - low < 2 * MIN_RUNS:

@@ -1,8 +1,8 @@
 """Trends: runs of the same measurement in order of time, scored by bands of sizes.
 
-A trend contains only runs with equal `TrendKey`. Bandwidths of different sizes are never averaged. Instead, each size
-of a run is compared with the usual time of the size: the median over the runs that have the size. A run's score in a
-band is the median of these ratios. 1 is the usual speed, 0.9 is 10 % slower.
+A trend contains only runs with equal `TrendKey`. Bandwidths of different sizes are never averaged. Instead, each time
+is compared with the usual time of its size: the median over the runs that have the size. A run's score in a band is the
+median of the ratios (usual time / time of the run): 1 is the usual speed, 0.9 is 10 % slower.
 """
 
 import sqlite3
@@ -146,7 +146,7 @@ def _make_band_trend(
 ) -> BandTrend:
     scores = tuple(_score(run, sizes, usual_us) for run in runs)
     known_scores = {run_index: score for run_index, score in enumerate(scores) if score is not None}
-    run_indexes = list(known_scores)
+    run_indexes = list(known_scores)  # index of the run by the index of a known score
     level_changes = change_points(list(known_scores.values()), false_alarms=false_alarms)
     changes = tuple(change._replace(first_index=run_indexes[change.first_index]) for change in level_changes)
     return BandTrend(band, sizes, scores, changes, is_too_short=len(known_scores) < min_runs(false_alarms))

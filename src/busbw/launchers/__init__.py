@@ -16,6 +16,6 @@ LAUNCHERS = {
     "slurm": "A Slurm batch job, or srun; needs no MPI.",
     "kubernetes": "A pod on each node of a Kubernetes cluster, through kubectl.",
 }
-"""Every launcher and its line in the help: the module `<name>` here, with its options in `busbw.cli.launch.<name>`."""
+"""Line in the help of each launcher, by the name of its module here. `busbw.cli.launch.<name>` has its options."""
 
 __all__ = ["LAUNCHERS", "Command", "Job", "LaunchCallbacks", "LaunchPlan", "PrivateFile"]

@@ -257,7 +257,7 @@ class MpirunOutput:
             return mpirun_code
         if mpirun_code == _EARLY_INTERRUPT_CODE:
             return ExitCode.INTERRUPTED
-        if self._has_output:
+        if self._has_output:  # the job ran, but process 0 reported no exit code
             return ExitCode.RANK_LOST
         moment = "the job had output" if self._started else "any process started"
         raise BusbwError(

@@ -32,20 +32,20 @@ def read_named_logs(
 
     Args:
         names: Each is a path, a run of the default store as in `find`, or a folder of runs and logs.
-        on_note: Receives a sentence for each log that was given several times. Receives also a sentence for each
-            document and each record of a search in a folder.
+        on_note: Receives a sentence for each log that was given several times, and for each document or record of a
+            search in a folder.
         on_skipped: Receives a sentence for each other unreadable file of a folder, such as the log of a failed run.
 
     Raises:
         NoReadableLogError: No log of the folders can be read. All skipped files were reported before.
         UsageError: A named log cannot be read, or a folder has no log.
     """
-    names_by_file: dict[Path, list[_NamedLog]] = {}
+    logs_by_file: dict[Path, list[_NamedLog]] = {}
     for name in names:
         for named_log in _find_named_logs(name):
-            names_by_file.setdefault(named_log.path.resolve(), []).append(named_log)
+            logs_by_file.setdefault(named_log.path.resolve(), []).append(named_log)
     has_log, problems = False, []
-    for named_logs in names_by_file.values():
+    for named_logs in logs_by_file.values():
         path = named_logs[0].path
         if len(named_logs) > 1:
             on_note(f"{path_text(path)} was given {len(named_logs)} times and is read once.")

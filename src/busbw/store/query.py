@@ -72,6 +72,7 @@ class RunRow(Struct, kw_only=True, frozen=True):
     device: str | None
     ranks: int | None
     complete: bool | None
+    """True if the run ended regularly. None if the log does not show that."""
     rows: int
     wrong: int
     """Number of measurements with wrong data."""
@@ -108,6 +109,7 @@ class StoredPoint(Struct, frozen=True):
     algbw_gbps: float | None
     busbw_gbps: float | None
     wrong_elements: int | None
+    """None if the data was not checked or the log does not count them."""
 
 
 class MeasuredSeries(NamedTuple):

@@ -2,8 +2,8 @@
 
 A new system is a *.toml file in this folder.
 
-`find` returns the description for a name or a file, `find_in_text` that for text of a log. The module `detect` inspects
-this machine.
+`find` returns the description for a name or a file, `find_in_text` that for the device that a log names. The module
+`detect` inspects this machine.
 """
 
 import re

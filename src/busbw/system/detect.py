@@ -83,8 +83,8 @@ def _detect_ports(root: Path) -> Iterator[NetworkPort]:
     for nic, _ in nics(root, virtual_too=False):
         has_rdma = nic.kind != "Ethernet"
         for port in nic.ports:
-            is_up = port.state is None or ("ACTIVE" in port.state if has_rdma else port.state != "down")
-            if is_up:
+            may_be_up = port.state is None or ("ACTIVE" in port.state if has_rdma else port.state != "down")
+            if may_be_up:
                 yield NetworkPort(name=nic.name or nic.label, has_rdma=has_rdma, gbit=port.rate_gbit)
 
 

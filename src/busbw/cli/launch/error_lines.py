@@ -29,7 +29,7 @@ class ErrorLineMerger:
         self._print_line = print_line
         self._now_s = now_s
         self._held: dict[tuple[str, int], _HeldLine] = {}
-        """Held lines in the order of arrival. Keys: the text, and 0, or a unique number if the line is not merged."""
+        """Held lines in the order of arrival, by text and number: 0 for a line that is merged, else a unique number."""
         self._unique_numbers = count(1)
 
     def add_line(self, line: bytes, source: int | str | None) -> None:

@@ -108,7 +108,10 @@ def _details(machine_type: MachineType, width: int) -> Iterator[str]:
 
 
 def _value_lines(setting: str, text: str, column_width: int, width: int) -> Iterator[str]:
-    """Yields a setting in a column of `column_width`, with the text beside it, or below a setting that is too long."""
+    """Yields a setting and its text in two columns, the first with `column_width`.
+
+    A longer setting and its text are one line if they fit the width. Otherwise the text begins below the setting.
+    """
     is_too_long = len(setting) > column_width
     single_line = f"  {setting}  {text}"
     if is_too_long and len(single_line) <= width:

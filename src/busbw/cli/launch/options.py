@@ -43,6 +43,7 @@ _MAX_COUNT = 65536
 
 
 def _is_nonempty(result: bytes) -> bool:
+    """Default of `LaunchOptions.handle_result`: lets every result be printed that is not empty."""
     return bool(result)
 
 
@@ -252,6 +253,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         **values: Any,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
+        # `busbw find` and `busbw doctor` set `engine_words`. Then all words are flags, and none is a collective.
         first_word = engine_words[0] if engine_words else parse_collective(words, PROGRAMS)
         # The other options that all launchers share have the names of fields. The rest is for the launcher.
         shared_values = {field.name: values.pop(field.name) for field in fields(LaunchOptions) if field.name in values}

@@ -18,8 +18,8 @@ class PlainProgress:
     A printed status starts a new wait. A status that equals the last printed one is not printed.
     """
 
-    def __init__(self, print_line: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
-        self._print_line = print_line
+    def __init__(self, print_on_stderr: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
+        self._print_on_stderr = print_on_stderr
         self._now_s = now_s
         self._status = ""
         self._printed_status = ""
@@ -40,7 +40,7 @@ class PlainProgress:
 
     def print_message(self, text: str) -> None:
         """Prints a line on stderr."""
-        self._print_line(text)
+        self._print_on_stderr(text)
 
     def set_status(self, text: str) -> None:
         """Sets the current status; empty if the launch waits for nothing."""
@@ -55,4 +55,4 @@ class PlainProgress:
         is_new = bool(self._status) and self._status != self._printed_status
         if is_new and now_s - self._wait_start_s >= _MIN_WAIT_S:
             self._printed_status, self._wait_start_s = self._status, now_s
-            self._print_line(f"busbw: {self._status}")
+            self._print_on_stderr(f"busbw: {self._status}")

@@ -250,7 +250,7 @@ def _execute_on_started_nodes(options: LaunchOptions, plan: launcher.SlurmPlan, 
         return execute_steps(options, plan)
     except NodesNotStartedError as error:
         lost_nodes = error.reasons
-        smaller_job = replace(job.without_hosts(lost_nodes), nodes=job.nodes - len(lost_nodes))
+        smaller_job = replace(job.with_lost_hosts(lost_nodes), nodes=job.nodes - len(lost_nodes))
         smaller_target = target.without_nodes(lost_nodes)
         processes_left = process_count(smaller_target.hosts) if target.hosts else smaller_job.processes
         if not job.tolerates_losses or processes_left * job.ranks_per_process < 2:

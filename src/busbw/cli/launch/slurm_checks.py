@@ -54,7 +54,7 @@ def check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_ba
 
 
 def require_export(job: Job, options: Sequence[str]) -> None:
-    """Refuses options that hide the job's secrets. The batch job gets secrets from the environment of sbatch."""
+    """Refuses --export options that keep secrets from the batch job. It gets them from the environment of sbatch."""
     for option in options:
         is_export = option.startswith("--export=")
         exports_all = option.removeprefix("--export=").split(",")[0] == "ALL"

@@ -57,12 +57,12 @@ def find_nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
         UsageError: Slurm has no topology of switches.
     """
     try:
-        switches = order_by_switch(commands.run_for_output(["scontrol", "show", "topology"]))
+        nodes = order_by_switch(commands.run_for_output(["scontrol", "show", "topology"]))
     except BusbwError as error:
         if not dry_run:
             raise
         remark = f"{error.problem}: NODES-BY-SWITCH stands for Slurm's list of nodes, ordered by switch."
         return ["NODES-BY-SWITCH"], (remark,)
-    if not switches:
+    if not nodes:
         raise UsageError("Slurm has no topology of switches", remedy="remove --topology-order, or give --hostfile")
-    return switches, ()
+    return nodes, ()

@@ -56,7 +56,7 @@ def _execute_in_order(
 ) -> int:
     """Executes the steps up to the first one that prevents the next. Returns the first exit code that is not 0, else 0.
 
-    Appends the steps to `unread_steps` that may have unread output.
+    Appends each step that may have unread output to `unread_steps`.
     """
     first_failure = int(ExitCode.GOOD)
     for step in range(plan.step, plan.steps + 1):

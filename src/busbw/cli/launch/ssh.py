@@ -99,13 +99,13 @@ def ssh(
             ready = tuple(host for host in host_slots if host.name not in reason_by_name)
             has_enough_ranks = process_count(ready) * options.ranks_per_process > 1
             # --root-address is an address of the first host, so it is useless if that host is lost.
-            has_root_address = root_address is None or host_slots[0] in ready
-            if not (job.tolerates_losses and has_enough_ranks and has_root_address):
+            is_root_address_usable = root_address is None or host_slots[0] in ready
+            if not (job.tolerates_losses and has_enough_ranks and is_root_address_usable):
                 raise
         # Messages have the address of a host: its name without the user before it.
         lost = {host.address: reason_by_name[host.name] for host in host_slots if host.name in reason_by_name}
         for address, reason in lost.items():
             callbacks.print_error(f"{address}: {reason}. The job starts without it.")
-        return launcher.submit(make_plan(ready, job.without_hosts(lost)), callbacks)
+        return launcher.submit(make_plan(ready, job.with_lost_hosts(lost)), callbacks)
 
     return execute_plan(options, make_plan(host_slots, job), submit)

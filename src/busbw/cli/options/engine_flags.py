@@ -72,7 +72,7 @@ def long_options(command: click.Command) -> set[str]:
 def reject_near_miss_options(words: Sequence[str], command: click.Command) -> None:
     """Refuses a misspelled option of the command, which would otherwise go to the engine as an unknown flag.
 
-    No long option of the command may be as similar to a flag of the engine as `_OPTION_SIMILARITY`.
+    A flag of the engine that is similar to an option would be refused too. So an option must differ from all flags.
 
     Args:
         words: Words that may be flags of the engine.

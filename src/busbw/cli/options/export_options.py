@@ -16,7 +16,7 @@ Exports = Mapping[str, tuple[str, Callable[[Result], bytes]]]
 
 
 def output_file_option(flag: str, help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Returns an option for a file that the command writes. The command does not start if it cannot be written."""
+    """Returns an option for a file that the command writes. The command does not start with an unwritable file."""
     return click.option(
         flag, type=NonEmptyPath(dir_okay=False), metavar="FILE", callback=_require_writable, help=help_text
     )

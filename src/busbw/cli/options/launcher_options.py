@@ -41,8 +41,8 @@ def launched_command(
         result_type: Type of the result.
         fixed_values: Values, by parameter name, of launcher options that the user cannot set for such a job. The
             launcher may lack some of these options. The value of `store` is replaced by a temporary folder.
-        make_engine_words: Returns the words of the engine. The entry `ALSO_JSON` is not empty if the launcher writes
-            the result to files.
+        make_engine_words: Returns the words of the engine from those of the passed options. Their entry `ALSO_JSON` is
+            not empty if the launcher writes the result to files.
     """
     launch = launch_command.callback
     assert launch is not None

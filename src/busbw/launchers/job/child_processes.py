@@ -42,7 +42,7 @@ class TerminationPolicy:
     on_interrupt: Callable[[], int | None] | None = None
     """Called on the first received signal instead of forwarding it. The returned signal, if any, is sent."""
     end_signal: int = signal.SIGKILL
-    """Signal for an immediate end: on the second received signal, or if this process dies."""
+    """Signal for an end at once: on the second received signal, or if this process dies."""
     grace_s: float | None = None
     """After a command ends, the others get this time to end by themselves (`GracePeriod`). None: they are not ended."""
     follows_first: bool = False
@@ -52,13 +52,13 @@ class TerminationPolicy:
     should_end: Callable[[], bool] | None = None
     """Polled condition: all commands are ended once it returns true."""
     first_end_signal: Callable[[], int] = lambda: signal.SIGTERM
-    """Returns the first signal after `grace_s`, `limit_s` or `should_end`. SIGKILL follows after 10 s."""
+    """Returns the first signal for any other end (`grace_s`, `limit_s`, `should_end`). SIGKILL follows after 10 s."""
     signal_to_send: Callable[[], int | None] | None = None
     """Polled for a signal to send to all commands. None: no signal."""
 
 
 class ChildProcesses:
-    """Runs commands as child processes. Signals that arrived before a start are also sent to the new process."""
+    """Runs commands as child processes. A signal that arrives before the last start is forwarded after that start."""
 
     def __init__(self, callbacks: LaunchCallbacks | None, policy: TerminationPolicy) -> None:
         self._callbacks = callbacks

@@ -72,7 +72,10 @@ class CommandOutput:
             pipe.close()
 
     def _emit_lines(self, child: ChildProcess, descriptor: int, chunk: bytes, *, at_end: bool) -> None:
-        """Passes the complete lines to the callbacks, and at the end of the pipe also an incomplete one."""
+        """Passes the complete lines to the callbacks, and at the end of the pipe also an incomplete one.
+
+        Drops the stdout of all commands but the first.
+        """
         assert self._callbacks is not None
         child.has_output = True
         *complete, rest = (child.incomplete_lines.get(descriptor, b"") + chunk).split(b"\n")

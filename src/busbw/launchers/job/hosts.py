@@ -89,7 +89,7 @@ def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[HostSlots, 
 
 
 def _parse_host(word: str, location: str, processes: int) -> HostSlots:
-    """Parses a host with an optional number of processes. `processes`: number without a count."""
+    """Parses a host with an optional number of processes, by default `processes`."""
     name, count = word, None
     is_ipv6_without_brackets = word.count(":") > 1 and not word.startswith("[")
     if not is_ipv6_without_brackets and (match := _HOST_WITH_COUNT.match(word)):

@@ -92,7 +92,7 @@ class Job:
         """Returns the job for a dry run, which shows no secret of `environment`."""
         return replace(self, environment=redacted_variables(self.environment))
 
-    def without_hosts(self, lost: Mapping[str, str]) -> "Job":
+    def with_lost_hosts(self, lost: Mapping[str, str]) -> "Job":
         """Returns the job with a variable that tells process 0 on which hosts nothing can start.
 
         Args:
@@ -101,9 +101,10 @@ class Job:
         return replace(self, environment=(*self.environment, (LOST_HOSTS_VARIABLE, json.dumps(lost))))
 
     def shared_variables(self, *, store: str, processes: int | None = None) -> dict[str, str]:
-        """Returns `environment` and the variables that are equal in all processes if busbw assigns the ranks.
+        """Returns `environment` with BUSBW_LAUNCHER, BUSBW_SIZE and BUSBW_RENDEZVOUS, which are equal in all processes.
 
-        The token is not included, because each launcher passes it in its own way.
+        BUSBW_LAUNCHER is `busbw`, so each process takes its number from `process_variables`. The token is not included,
+        because each launcher passes it in its own way.
 
         Args:
             store: Rendezvous store: `tcp://HOST:PORT` or `file:///FOLDER`.

@@ -20,7 +20,8 @@ GRACE_S = 15.0
 """Usual limit of a `GracePeriod`.
 
 The other processes learn of an ended process from its closed connections. A process that is only silent, such as a
-stopped one, does not begin this period: the engine declares that process lost after 30 s (`tcp_store_server`).
+stopped one, does not begin this period: the engine declares that process lost after at most 30 s
+(`engine/run/launched_run.cpp`).
 """
 _ORDERLY_CODES = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
 """Exit codes of signals that are no crash: signals that the engine handles, and SIGPIPE after the reader closed."""
@@ -36,12 +37,11 @@ def run_all(
     """Runs commands in parallel until all have ended.
 
     Each command has its own session, so that Ctrl-C reaches it once, through this function. SIGINT, SIGTERM and SIGHUP
-    are forwarded; Ctrl-Z stops all commands. A second signal ends the commands at once, and a third signal kills them,
-    if there are several commands or a custom interrupt. `Command.interrupt` and `TerminationPolicy.on_interrupt` are
-    custom interrupts.
+    are forwarded; Ctrl-Z stops all commands. A custom interrupt (`Command.interrupt`, `TerminationPolicy.on_interrupt`)
+    replaces the forwarded signal. With a custom interrupt or several commands, a second signal ends the commands at
+    once, and a third signal kills them.
 
-    If this process received a signal, and no command ended by a signal, this process ends itself by the same signal.
-    This does not apply to a custom interrupt.
+    Without a custom interrupt, a received signal also ends this process if no command ended by a signal.
 
     Args:
         commands: The stdout of the first command is the job's.
@@ -90,8 +90,8 @@ def written_files(files: Sequence[PrivateFile]) -> Iterator[None]:
 def job_exit_code(statuses: Sequence[ExitStatus]) -> int:
     """Returns the exit code of a job with several processes.
 
-    Usually process 0 decides, because process 0 summarizes the run. If we terminated process 0, or if process 0
-    succeeded, the first other process that failed by itself decides. A killed or crashed process counts as a lost rank.
+    Usually process 0 decides, because process 0 summarizes the run. If process 0 succeeded or was terminated by busbw,
+    the first other process that failed by itself decides. A killed or crashed process counts as a lost rank.
     """
     return rank_lost_if_crashed(statuses[_decisive_index(statuses)])
 

@@ -67,7 +67,7 @@ class KubernetesPlan(LaunchPlan):
         return redact_token("\n".join([*lines, documents.rstrip("\n")]), self.token)
 
     def _secrets_text(self) -> str:
-        """Text for the comment on the objects, if variables of --env are hidden."""
+        """Text for the comment on the objects if variables of --env are hidden. Empty otherwise."""
         secret = next(manifest for manifest in self.job_manifests.owned if manifest["kind"] == "Secret")
         return f", and {REDACTED} with your values" if REDACTED in secret["stringData"].values() else ""
 

@@ -31,7 +31,7 @@ _PODS_PER_S = 100
 _LOG_END_S = 5.0
 """How long a log may stay open after its container has ended."""
 _GRACE_S = 20.0
-"""Grace period of the other processes after one ended. They detect a lost process within 10 s and end by themselves."""
+"""Grace period of the others after a process ended. They learn of it from closed connections and end by themselves."""
 _CANCEL_S = 40.0
 """How long a canceled job is followed. A deleted pod has 30 s to end."""
 _MISSING_LIMIT_S = 10.0
@@ -79,7 +79,7 @@ class JobFollower:
         """Time of the next list of the pods."""
         self._failed_since_s: float | None = None
         """Time since which a failed process is known while the leader still runs. None if there is no such process."""
-        self._silent_since_s: float | None = None
+        self._server_silent_since_s: float | None = None
         """Time since which the API server does not answer. None while it answers."""
         self._canceled_at_s: float | None = None
         """Time at which the job was deleted because of a signal or of failed processes. None before."""
@@ -170,7 +170,8 @@ class JobFollower:
         """Reports a lost leader pod and returns the exit code. None if the pod may be alive or does not exist yet."""
         if leader is None:
             return self._report_lost() if self._is_leader_missing() else None
-        if self._canceled_at_s is None and self._silent_since_s is None:
+        # A canceled pod is being deleted, and a silent API server leaves the pod's status outdated. Neither is a loss.
+        if self._canceled_at_s is None and self._server_silent_since_s is None:
             reason = self._loss_detector.lost_reason(leader, self._log.reader, monotonic())
             if reason:
                 return self._report_lost(reason)
@@ -186,14 +187,14 @@ class JobFollower:
         try:
             listed = self._list_pods()
         except RefusedError as refused:
-            self._silent_since_s = self._silent_since_s or monotonic()
+            self._server_silent_since_s = self._server_silent_since_s or monotonic()
             self._callbacks.on_status(f"waiting: {refused.problem}")
-            if monotonic() > self._silent_since_s + max(self._target.pending_limit_s, _SILENCE_LIMIT_S):
+            if monotonic() > self._server_silent_since_s + max(self._target.pending_limit_s, _SILENCE_LIMIT_S):
                 raise
             return
         except InterruptedCallError:
             return  # because of a signal, for which `_follow` cancels the job next
-        self._silent_since_s = None
+        self._server_silent_since_s = None
         self._pods = listed
         if self._canceled_at_s is None:
             self._wait_explainer.explain(listed, suspicion_text(self._leader_pod(), self._log.reader))
@@ -224,7 +225,10 @@ class JobFollower:
             self._workload.delete()
 
     def _final_exit_code(self, leader: objects.Pod, reader: LogReader) -> int:
-        """Returns the job's exit code after the leader pod ended. Except with MPIJob, waits for the others first."""
+        """Returns the job's exit code after the leader pod ended.
+
+        Waits for the other processes first. With MPIJob, mpirun has already waited for them.
+        """
         if problem := status.find_start_problem(leader):
             raise BusbwError(problem.text, remedy=problem.remedy)
         code = status.exit_code(leader)
@@ -283,6 +287,7 @@ class JobFollower:
         return status.deadline_message(events, self._workload.name)
 
     def _leader_pod(self) -> objects.Pod | None:
+        """Returns the leader pod from the last list of the pods, and stores it. None if it is not listed."""
         leader = status.leader_pod(self._pods)
         if leader is not None:
             self._seen_leader, self._leader_missing_since_s = leader, None

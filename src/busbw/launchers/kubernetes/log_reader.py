@@ -28,7 +28,7 @@ class LogReader:
         self.failures = 0
         """Number of consecutive failed connections without a new line."""
         self._connections_without_line = 0
-        """Number of consecutive connections without a new line."""
+        """Number of consecutive connections without a new line, failed or not."""
         self._reconnect_at_s = 0.0
         self._target = target
         self._pod = pod

@@ -18,7 +18,7 @@ def with_machine_type(target: KubernetesTarget, machine_type: MachineType) -> Ku
     if machine_type.memory:
         resources["memory"] = machine_type.memory.value
     labels = {label.name: label.value for label in machine_type.node_labels}
-    tolerations = [Toleration(taint.key, taint.value or "", taint.effect) for taint in machine_type.tolerations]
+    tolerations = [Toleration(entry.key, entry.value or "", entry.effect) for entry in machine_type.tolerations]
     capabilities = [capability.name for capability in machine_type.capabilities]
     return replace(
         target,

@@ -124,8 +124,8 @@ def requests(job: Job, target: KubernetesTarget) -> dict[str, str]:
     """Resource requests of a measuring container by resource name. By default, each rank gets a CPU and 1 GiB."""
     ranks = job.processes_per_node * job.ranks_per_process
     defaults = {"cpu": str(ranks), "memory": f"{ranks * _GIB_PER_RANK}Gi"}
-    own = dict(target.resources)
-    return _without_zeros(own | {name: amount for name, amount in defaults.items() if name not in own})
+    explicit = dict(target.resources)
+    return _without_zeros(explicit | {name: amount for name, amount in defaults.items() if name not in explicit})
 
 
 def resources(job: Job, target: KubernetesTarget) -> Manifest:

@@ -82,7 +82,7 @@ def exit_code(pod: Pod) -> int | None:
 def pending_reason(pod: Pod) -> tuple[str, str]:
     """Reason and message for a pending pod.
 
-    Both are of the first of these that exists: a container with a known problem, the program's container, any other
+    Both describe the first of these that exists: a container with a known problem, the program's container, any other
     waiting container, the scheduler, the pod.
     """
     waiting_states = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]

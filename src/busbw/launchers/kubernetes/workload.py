@@ -25,7 +25,7 @@ class Workload:
         """Kind and name for messages."""
 
     def create(self) -> None:
-        """Creates the workload suspended, then the objects that it owns, and resumes it."""
+        """Creates the workload, then the objects that it owns. Resumes it if it is suspended and no queue does that."""
         self._callbacks.on_status(f"waiting for the cluster to accept the {self.title}")
         created = self._client.create([created_workload(self._manifests)])
         self._is_created = True
@@ -35,7 +35,7 @@ class Workload:
         if self.kind == "job" and "backoffLimitPerIndex" not in created["spec"]:
             # Kubernetes before 1.29 drops that field. This limit ends the job at the first failure instead of a retry.
             patch["spec"]["backoffLimit"] = 0
-        if self._manifests.starts_suspended and not self._target.queue:  # a queue resumes the job itself
+        if self._manifests.starts_suspended and not self._target.queue:
             self._client.patch(self.kind, self.name, patch)
 
     def delete(self) -> None:

@@ -89,7 +89,7 @@ def render(job: Job, target: SlurmTarget) -> SlurmPlan:
     first_host = target.hosts[0].name if target.hosts else ""
     files: tuple[PrivateFile, ...] = ()
     environment = {
-        **script.process_variables(job, target, first_host=first_host),
+        **script.shared_variables(job, target, first_host=first_host),
         **job.secrets,
         "BUSBW_TOKEN": job.token,
     }

@@ -34,7 +34,7 @@ class JobCancellation:
         self._send_request()
 
     def retry_if_due(self) -> None:
-        """Repeats the request if it is due. Call at every poll."""
+        """Repeats a failed request, or cancels the job if it still runs after an accepted one. Call at every poll."""
         if self.is_requested and monotonic() >= self._retry_at_s:
             self._send_request()
 

@@ -110,7 +110,7 @@ def nodes_down(node_list: str) -> tuple[str, ...]:
         return ()
     output = _run(["sinfo", "--noheader", "--Node", f"--nodes={node_list}", "--format=%N|%T|%E"]).stdout
     failed = []
-    for line in dict.fromkeys(output.splitlines()):
+    for line in dict.fromkeys(output.splitlines()):  # sinfo repeats a node for each of its partitions
         name, _, state_and_reason = line.partition("|")
         state, _, reason = state_and_reason.partition("|")
         is_silent = state.endswith("*")

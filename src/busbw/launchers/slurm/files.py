@@ -28,9 +28,10 @@ class StepFiles:
         )
 
     def read(self, *, at_end: bool = False) -> None:
-        """Forwards new output."""
+        """Forwards new output; with `at_end` also an incomplete last line."""
         names = self._list_names()
         self.has_log = BATCH_LOG in names
+        # Before the output: the batch script writes the code last, so all output that precedes it is read.
         code = self._read_code() if self._code_path.name in names else None
         for tail in self._tails:
             if tail.path.name in names:

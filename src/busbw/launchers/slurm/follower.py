@@ -208,6 +208,7 @@ class Follower:
         )
 
     def _folder_delay_s(self, status: JobStatus | None, *, was_interrupted: bool) -> float:
+        """Returns how long to wait for the exit code file of an ended job."""
         if status is not None and not status.node_list:
             return 0.0  # the job never ran
         return _SHORT_FOLDER_DELAY_S if was_interrupted or self._was_ended_from_outside(status) else _FOLDER_DELAY_S

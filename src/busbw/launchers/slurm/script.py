@@ -187,8 +187,8 @@ def step_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
         container.append(f"--container-image={target.container_image}")
         if target.container_mounts:
             container.append(f"--container-mounts={target.container_mounts}")
-    # After a process ends, the others report the loss and end by themselves; Slurm kills them only 30 s later. A search
-    # continues without the lost process, so Slurm must not kill the others. Then --wait=0 means without a time limit.
+    # --wait is the time in seconds from the end of the first process until Slurm kills the others; 0: never. In a
+    # measurement, the others report the loss and end by themselves before. A search continues without the lost process.
     wait = "--wait=0" if job.tolerates_losses else "--wait=30"
     # NCCL itself binds its threads to the cores near each GPU.
     options = [f"--mpi={target.mpi}", EXPORT, "--kill-on-bad-exit=0", wait, "--cpu-bind=none"]
@@ -213,7 +213,7 @@ def srun_command(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     return ("srun", *merge_options(options), *_SRUN_TASK_WRAPPER, *job.command)
 
 
-def process_variables(job: Job, target: SlurmTarget, *, first_host: str = "") -> dict[str, str]:
+def shared_variables(job: Job, target: SlurmTarget, *, first_host: str = "") -> dict[str, str]:
     """Variables of every process, without Slurm's own, the token and secrets."""
     rendezvous = {"BUSBW_RENDEZVOUS": f"tcp://{first_host}:{target.port}"} if first_host else {}
     return {**job.plain_environment, "BUSBW_LAUNCHER": "slurm", **rendezvous}
@@ -252,7 +252,7 @@ def batch_script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slu
         *_folder_lines(job, target),
         "",
         f"unset {' '.join(_UNSET_VARIABLES)}",
-        *(f"export {name}={shlex.quote(value)}" for name, value in process_variables(job, target).items()),
+        *(f"export {name}={shlex.quote(value)}" for name, value in shared_variables(job, target).items()),
         *_secret_lines(job),
         "# The token is created here, so it is in no file and not in the scheduler. srun exports it to the processes.",
         "BUSBW_TOKEN=$(od -An -v -N32 -tx1 /dev/urandom | tr -d ' \\n')",

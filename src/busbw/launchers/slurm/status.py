@@ -72,17 +72,20 @@ def _known_text(text: str) -> str:
     return "" if text.strip() in _UNKNOWN_VALUES else text.strip()
 
 
-@dataclass(frozen=True)
-class _ReasonText:
-    """Explanation of one of Slurm's reasons for waiting. Empty if the reason is self-evident or unknown."""
-
-    explanation: str
-    remedy: str = ""
-    outlook: "Outlook" = "waits"
-
-
 Outlook = Literal["waits", "needs_partition_change", "never_starts"]
 """Outlook of a pending job: it starts after a wait, only if the partition's nodes or limits change, or never."""
+
+
+@dataclass(frozen=True)
+class _ReasonText:
+    """Explanation of one of Slurm's reasons for waiting."""
+
+    explanation: str
+    """Empty if the reason is self-evident or unknown."""
+    remedy: str = ""
+    """Empty if only waiting helps, or if the reason is unknown."""
+    outlook: Outlook = "waits"
+
 
 _REASONS = {
     "Resources": _ReasonText("its nodes are in use"),

@@ -80,12 +80,13 @@ def render(job: Job, target: SshTarget) -> SshPlan:
             for local in range(host.processes)
         ]
         ssh_command = remote_command(target.ssh, host)
-        programs, copy_folder = target.programs or (str(job.program),), ""
+        programs = target.programs or (str(job.program),)
+        copy_folder = ""
         if target.copy:
             copy_folder = target.copy.folder(job.name, node)
             copied_program = f"{copy_folder}/{PurePath(job.program).name}"
             programs = (copied_program,)
-            *ssh_and_host, _ = ssh_command  # these commands run without READ_SCRIPT
+            *ssh_and_host, _ = ssh_command  # without the last word, READ_SCRIPT
             copies.append(program_copy.copy_command(ssh_and_host, target.copy, copied_program, host.name))
             removals.append(program_copy.removal_command(ssh_and_host, copy_folder, host.name))
         script = scripts.start(programs, job.command[1:], shared, per_process, remove=copy_folder)
@@ -134,7 +135,7 @@ def submit(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
     """Copies the program if the plan says so, runs the job to its end, and removes the copies.
 
     Returns:
-        The exit code of process 0.
+        The exit code of the job, as `processes.job_exit_code` decides.
 
     Raises:
         BusbwError: A host cannot be reached, lacks the program, or has another version than the first host. Also if

@@ -59,6 +59,7 @@ def nvlinks_between(
     if access == "ok":  # the driver does not identify the switches, but reports access over NVLink
         return min(len(first_to_switch), len(second_to_switch))
     are_switches_known = all(link.to == "switch" and link.bus_id for link in (*first_to_switch, *second_to_switch))
+    # The known switches of both GPUs differ, or the driver denies access over NVLink.
     is_unlinked = are_switches_known or access is not None
     return 0 if is_unlinked else None
 

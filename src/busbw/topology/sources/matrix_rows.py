@@ -82,7 +82,7 @@ def parse_row(words: Sequence[str], labels: Sequence[str], affinity_names: Seque
         for label, cell in zip(labels, cells, strict=True)
         if _CELL.fullmatch(cell)
     }
-    if not affinities and not own_label.startswith("GPU"):
+    if not affinities and not own_label.startswith("GPU"):  # the row of a NIC may have no affinities
         return MatrixRow(connections, {})
     if len(affinities) != len(affinity_names):
         return MatrixRow(connections, {}, f"{len(affinities)} values for {len(affinity_names)} columns of affinity")

@@ -110,6 +110,7 @@ def _add_row(matrix: _Matrix, words: list[str]) -> None:
 def _topology(matrix: _Matrix, source: str) -> Topology:
     notes = list(matrix.notes)
     gpus = tuple(_gpu(label, matrix.rows.get(label)) for label in matrix.labels if label.startswith("GPU"))
+    # The legend names NIC0. Another label, such as mlx5_0, is the name itself.
     nics = tuple(
         Nic(label=label, name=matrix.nic_names.get(label, None if label.startswith("NIC") else label))
         for label in matrix.labels

@@ -175,13 +175,14 @@ def _query_gpu(queries: _NvmlQueries, handle: object, index: int, links: tuple[L
     node_mask = query("nvmlDeviceGetMemoryAffinity", _NODE_WORDS, _SCOPE_NODE)
     mig_modes = query("nvmlDeviceGetMigMode")
     gpu_numa_id = query("nvmlDeviceGetNumaNodeId")
-    generation, width = query("nvmlDeviceGetMaxPcieLinkGeneration"), query("nvmlDeviceGetMaxPcieLinkWidth")
+    max_generation = query("nvmlDeviceGetMaxPcieLinkGeneration") or None
+    max_width = query("nvmlDeviceGetMaxPcieLinkWidth") or None
     pcie = Pcie(
         generation=query("nvmlDeviceGetCurrPcieLinkGeneration") or None,
         width=query("nvmlDeviceGetCurrPcieLinkWidth") or None,
-        max_generation=generation or None,
-        max_width=width or None,
-        max_gbps=pcie_gbps(generation, width),
+        max_generation=max_generation,
+        max_width=max_width,
+        max_gbps=pcie_gbps(max_generation, max_width),
     )
     return Gpu(
         label=f"GPU{index}",
