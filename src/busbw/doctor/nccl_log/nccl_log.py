@@ -184,7 +184,7 @@ class NcclLog:
         return {(match[1], match[2]): message for message, match in reversed(list(self.find(_VARIABLE)))}
 
     def setting(self, values: Mapping[str, tuple[str, ...]]) -> Evidence | None:
-        """Returns evidence that NCCL read one of these values, by variable. None if NCCL read none of them."""
+        """Returns evidence that a variable had one of its `values`. None if NCCL read none of them."""
         for (name, value), message in self.variables.items():
             if value in values.get(name, ()):
                 return message.evidence
@@ -240,6 +240,8 @@ class NcclLog:
         """Communicators with unambiguous ranks, by the processes and ends of their ranks."""
         found: dict[tuple[Process, str], list[Communicator]] = {}
         for communicator in self.communicators:
-            for end, process in communicator.ends.items() if not communicator.is_ambiguous else ():
+            if communicator.is_ambiguous:
+                continue
+            for end, process in communicator.ends.items():
                 found.setdefault((process, end), []).append(communicator)
         return found

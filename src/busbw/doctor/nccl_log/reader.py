@@ -154,7 +154,7 @@ def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
         if b"comm 0x" in line:
             return thread, line[mark:]
     host = thread.rsplit(b":", 2)[0]
-    return host, line[mark:]
+    return host, line[mark:]  # checks need such a message only once for each host
 
 
 def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:
