@@ -24,7 +24,7 @@ _MIN_SHARE_OF_EXPECTED = 0.7
 _MIN_SIZE_BYTES = 1 << 24
 """Minimum size of a flow that reaches the rate of its links. The time of a smaller flow is mostly latency."""
 _MIN_POWER = 0.5
-"""Minimum probability to find a slow part of a kind, if parts of this kind count as compared with their peers."""
+"""Parts of a kind count as compared with their peers from this probability to find a slow one (`KindPower.found`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
