@@ -243,6 +243,7 @@ def _figures_by_placement(rows: Sequence[Row]) -> dict[Placement, _FiguresByPoin
 def _sample_pictures(table: Table, group: int, placement: Placement, figures: _FiguresByPoint) -> list[Picture | None]:
     """Draws the scatter of the iterations and the arrivals of one placement, for each variant."""
     pictures: list[Picture | None] = []
+    # A record also has the samples of the iterations that -K leaves out of the statistics.
     skipped_iterations = int(table.settings.get("per_iteration_skip", "0")) if table.format.startswith("records") else 0
     for variant in dict.fromkeys(variant for _, variant in figures):
         by_size = {size: passes for (size, figure_variant), passes in figures.items() if figure_variant == variant}

@@ -64,7 +64,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     log = LogSection(_ANCHOR, source, coverage, (section,))
     result_counts = ((Badge.of("SLOW"), len(findings)), (Badge.of("UNSURE"), len(undecided)))
     counts = tuple((badge, count) for badge, count in result_counts if count)
-    # Without a slow part, the command may have compared all flows with an expected rate.
+    # Without findings, the answer is that of the record: only the command knew the expected rate of the flows.
     recorded_answer = search.end.answer if search.end else "UNDECIDED: no slow part so far; the search did not end."
     first_answer, *more = answers(findings, undecided) or [recorded_answer]
     if counts:
