@@ -163,7 +163,7 @@ def _log_slowdown(observed: Observations, explanation: Explanation) -> Values:
 def _shown_mask(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
     """Returns a mask of the flows that heat maps show: failed flows, and flows that collisions rarely slow down."""
     peers = explanation.peers
-    has_rare_collisions = peers.is_usable & (peers.slow_share < _MAX_SLOW_SHARE)
+    has_rare_collisions = peers.is_usable & (peers.slow_share < _MAX_SLOW_SHARE)  # for each class of comparable flows
     return np.asarray(has_rare_collisions[observed.classes] | observed.is_dead)
 
 
