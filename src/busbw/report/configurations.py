@@ -92,7 +92,10 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
 
 
 def _sparkline(table: Table, series: Series, expected: TableExpectation) -> Sparkline | None:
-    """Draws the curve of the first placement. Several curves cannot be distinguished in such a small picture."""
+    """Draws the curve of the first placement. None without busbw.
+
+    Several curves cannot be distinguished in such a small picture.
+    """
     busbw, _ = _measured_curves([series])
     rows = [row for row in table.rows if row.configuration == series.row.configuration]
     if not busbw:

@@ -57,7 +57,7 @@ class _RateComparison:
 def undecided_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
     """Returns an entry if the typical flow between nodes is slow, and one if the typical flow within nodes is slow.
 
-    Returns one entry if nothing was compared, neither with peers nor with an expected rate.
+    Returns one entry if nothing was compared, neither with peers nor with an expected rate. `system`: None if unknown.
     """
     comparisons = [] if system is None else list(_rate_comparisons(search, system))
     is_compared_with_peers = any(kind.found >= _MIN_POWER for kind in power)
