@@ -90,7 +90,7 @@ def summarize_logs(names: Sequence[str]) -> LogSummary:
         complete=True,
         runs=int(runs.is_compared.sum()),
         unexplained_runs=int((search.comparison.is_slow & search.comparison.is_other).sum()),
-        not_covered=[name for name, has_run in zip(runs.nodes, runs.is_usable.any(axis=1), strict=True) if not has_run],
+        not_covered=[name for name, is_usable in zip(runs.nodes, runs.is_usable, strict=True) if not is_usable.any()],
         notes=notes,
     )
 
