@@ -140,7 +140,7 @@ def method_text(table: Table) -> str:
     """Returns the non-default settings that change the meaning of a time: 'graph_launches 10'. Empty for defaults."""
     non_default = set()
     for log_name, value in table.settings.items():
-        name, default = _METHOD_SETTINGS.get(log_name, (log_name, value))
+        name, default = _METHOD_SETTINGS.get(log_name, (log_name, value))  # any other setting counts as default
         if value != default:
             non_default.add(f"{name} {value}")
     return ", ".join(sorted(non_default))

@@ -63,7 +63,7 @@ _NCCL_LIBRARY = "BUSBW_NCCL_LIBRARY"
 _FASTPATH_NCCL = "BUSBW_FASTPATH_NCCL"
 """NCCL library that the fast path delegates calls to."""
 _QUERY_LIMIT_S = 60
-"""Time limit for an informational flag of the engine. Waking GPUs takes seconds."""
+"""Time limit for an informational flag of the engine, such as --list-devices. Waking GPUs takes seconds."""
 
 
 def _program_folders() -> Iterator[Path]:

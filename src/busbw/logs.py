@@ -133,7 +133,7 @@ COMPARISON_HEADINGS = {
 def comparison_values(figures: Sequence[Figure], column: str) -> list[float | None]:
     """Returns the values for a column of COMPARISON_HEADINGS. None if unknown or if the run has no such comparison.
 
-    The name of a column such as `skew_bound_us` is the field of the figure, and the field of this comparison.
+    A column's name joins two fields: `skew_bound_us` is the field `bound_us` of the comparison in the field `skew`.
     """
     kind, _, field = column.partition("_")
     comparisons = map(attrgetter(kind), figures)

@@ -1,7 +1,7 @@
 """Columns of rows without any special figure, from which a `Row` is made when it is needed.
 
 Most rows of a long log are plain: the data of both placements is checked and right, and nothing else is known of them.
-To make a `Row` with its figures for each takes longer than to read it, and to store them takes longer still.
+Making a `Row` with its figures takes longer than reading its values, and storing it takes longer still.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -108,7 +108,7 @@ class PlainRows(SequenceOnDemand[Row]):
         self, collective: str | None, ranks: int | None, count: int, load_columns: Callable[[], PlainColumns]
     ) -> None:
         """Stores the facts that the rows share. `load_columns` is called when a row or a column is needed first."""
-        # Without a reference to this object, the rows are released as soon as possible.
+        # The stored functions do not refer to this object: a reference cycle would keep the rows in memory for longer.
         load_once = cache(load_columns)
         super().__init__(count, lambda: tuple(load_once().rows(collective, ranks)))
         self.collective, self.ranks, self._load_columns = collective, ranks, load_once
@@ -269,4 +269,5 @@ def _to_columns(row: Row) -> PlainColumns | None:
     columns = PlainColumns(
         [row.line], [row.size_bytes], [row.count], [row.dtype], [row.redop], [row.root], [row.cycle], *placements
     )
-    return columns if list(columns.rows(row.collective, row.ranks)) == [row] else None
+    is_plain = list(columns.rows(row.collective, row.ranks)) == [row]  # columns cannot hold a warning, for example
+    return columns if is_plain else None

@@ -37,7 +37,7 @@ class Cost(Struct, kw_only=True, frozen=True):
 
 @dataclass
 class Job:
-    """Job that loses bandwidth. Another thread may read the facts, and sets the fields when they are known."""
+    """Job that loses bandwidth. Another thread may set the fields while the checks run."""
 
     system: System | None = None
     """System of the nodes. None if unknown."""
@@ -48,7 +48,8 @@ class Job:
 def estimate_cost(damage: Damage | None, job: Job) -> Cost | None:
     """Returns the cost of a damage for an all_reduce on all GPUs. None if the model does not cover the system.
 
-    Only damaged NICs are estimated for several nodes: those of the job, or _EXAMPLE_NODES if the job has one.
+    A damage of NICs is estimated for the nodes of the job, or for _EXAMPLE_NODES if the job has one node. Any other
+    damage is estimated for one node.
     """
     if damage is None or job.system is None or damage.nic_share <= 0:  # a NIC without a rate: the loss is unknown
         return None

@@ -22,7 +22,10 @@ class _Outcome(Generic[Subject]):
         self.check = check
         self.findings: list[Finding] = []
         self.undecided_text: str | None = f"the check did not end within {limit_s:.2g} s"
-        """Names the thing that the check lacks for a decision, or the reason. None if the check decided."""
+        """Names the thing that the check lacks for a decision, or the reason. None if the check decided.
+
+        The first text stays if the check does not end.
+        """
         self.not_applicable: str | None = None
         """Reason for which the check does not apply. None if the check applies."""
 

@@ -39,7 +39,8 @@ def examine_node(node: str, machine: Machine, checks: Sequence[Check[Any]]) -> N
     recognizing = Thread(target=_recognize, args=(machine, job), daemon=True)
     reading.start()
     recognizing.start()
-    recognizing.join(_SYSTEM_LIMIT_S)  # few checks may end earlier, and then have no costs
+    # Without this wait, a selection of few checks could end before the system is known, and have no costs.
+    recognizing.join(_SYSTEM_LIMIT_S)
     machine_checks = [check for check in checks if check.area in MACHINE_AREAS]
     result = examine(machine_checks, machine, job, limit_s=end_s - time.monotonic())
     reading.join(max(0.0, end_s - time.monotonic()))
@@ -86,7 +87,7 @@ def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -
         findings=tuple(sorted(findings, key=sort_key)),
         passed=tuple(name for name in names if name in passed),
         not_applicable=tuple(name for name in names if name in not_applicable),
-        not_applicable_reasons={name: reasons[name] for name in names if name in not_applicable & reasons.keys()},
+        not_applicable_reasons={name: reasons[name] for name in names if name in not_applicable and name in reasons},
         could_not_check=tuple(could_not_check),
         nodes=tuple(record.node for record in records),
     )

@@ -15,9 +15,9 @@ from busbw.termination_signals import cleaned_up_by
 
 @contextmanager
 def open_machine(root: Path | None) -> Iterator[Recording]:
-    """Yields the tree of a capture, or of this machine if `root` is None, which keeps what checks read.
+    """Yields a tree that keeps what checks read: from a capture, or from this machine if `root` is None.
 
-    At the end, or on a signal, kills the commands of this machine.
+    At the end, or on a signal, kills the commands that run on this machine.
 
     Raises:
         UsageError: The capture cannot be read.

@@ -81,7 +81,7 @@ class FlatRow(Struct, frozen=True):
     together_ratio_to_alone: float | None = None
     """`together_time_us` relative to `time_us`."""
     together_neighbor_time_us: float | None = None
-    """Time of the neighbor's operation at the same time."""
+    """Time per operation of the neighbor while both run."""
     skew_imbalance: float | None = None
     """Bytes of the busiest rank relative to an even share (--skew)."""
     skew_bound_us: float | None = None
@@ -178,7 +178,7 @@ def joined_texts(
 
 
 def _is_shared(name: str, values: Sequence[Any]) -> bool:
-    """True if all values of a column have the same text. Equal floats may have different ones: 0.0 and -0.0."""
+    """True if all values of a column have the same text. Equal floats may have two texts: 0.0 and -0.0."""
     first = values[0]
     return (first is None or column_types()[name] is not float) and values.count(first) == len(values)
 

@@ -40,8 +40,7 @@ _MEASURED_METRICS: dict[str, tuple[str, Callable[[float], float]]] = {
 _CONFIGURATION_LABELS = ("collective", "dtype", "redop", "root", "ranks", "group", "variant")
 """Labels of a configuration, which its measurements and its verdict share."""
 _LABELS = ("library", "hosts", *_CONFIGURATION_LABELS, "placement", "size_bytes")
-"""Columns that are labels of the same name. In addition, its `log` is the label `run`, and its `table` the
-label `table`."""
+"""Columns of a measurement that are labels of the same name. The labels `run` and `table` are its `log` and `table`."""
 
 Labels = tuple[tuple[str, str], ...]
 """(Name, value) of each label of a sample."""
@@ -155,7 +154,7 @@ def _labels_text(labels: Labels) -> str:
 
 
 def _more_labels(name: str, values: Sequence[object]) -> list[str]:
-    """Returns the texts of a label after others. A value of None has no label."""
+    """Returns the text of a label for each value, with a comma before it. Empty for None, which has no label."""
     return ["" if value is None else f',{name}="{_escape_label(str(value))}"' for value in values]
 
 

@@ -71,7 +71,7 @@ def redact_all(logs: Sequence[Log]) -> tuple[Log, ...]:
 def with_expectation_fields(redacted: Log, original: Log) -> Log:
     """Restores the fields that the expectation needs: the title may name the system, the environment the algorithm.
 
-    The returned log is for verdicts only, and no output may show these fields. A table is made when it is read.
+    The returned log is for verdicts only, and no output may show these fields. Each access to a table makes it again.
     """
 
     def make_table(index: int) -> Table:

@@ -35,7 +35,7 @@ SIZES_IN_WINDOWS = tuple(2**power for power in range(10, 28))
 COARSE_GRID = ((16, 256), (64, 256), (128, 256))
 """Maximum blocks and threads per block that are tried at every size. For small sizes the kernel starts fewer blocks."""
 MAX_TRIED_BLOCKS = 128
-"""A table may have more blocks, but kernels of three communicators must fit on a GPU at the same time.
+"""Maximum blocks of a tried config, so that kernels of three communicators fit on a GPU at the same time.
 
 In the worst case, all blocks of two kernels wait for one block of the third kernel. Each block takes half of a
 multiprocessor. So the 2 x 128 + 1 = 257 blocks need 257 halves, and a GPU with 132 multiprocessors has 264 halves.
@@ -196,7 +196,7 @@ def decide_size(
 ) -> Decision:
     """Takes the best config if its time is at most NCCL's in graphs, and within MAX_ONE_BY_ONE_RATIO one by one.
 
-    Size in bytes. None as a config or as times: nothing was measured.
+    `size` is in bytes. None as a config or as times: nothing was measured.
     """
     if best is None:
         return Decision(size, config=None, in_graphs=None, one_by_one=None)

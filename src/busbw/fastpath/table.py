@@ -101,7 +101,7 @@ def parse(table: str, source: str) -> list[TableRange]:
 
 
 def _record_range_end(range_ends: dict[tuple[str, int, bool], int], line: TableRange) -> None:
-    """Records the end of a range in bytes, at which the next range begins, by collective, number of ranks and windows.
+    """Records the size in bytes at which a range ends, by collective, number of ranks and windows.
 
     Raises:
         UsageError: The range ends before it begins.

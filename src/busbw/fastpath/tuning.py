@@ -157,7 +157,7 @@ class TableTuner:
     def _measure_configs(
         self,
         collective: str,
-        block: str,
+        name: str,
         setting: BlockSetting,
         configs: dict[int, MethodConfig],
         measured: dict[MethodConfig, Times],
@@ -167,12 +167,12 @@ class TableTuner:
         `configs` has the config that `setting` uses at each size.
         """
         try:
-            times = self._block_times(collective, block, setting)
+            times = self._block_times(collective, name, setting)
         except BlockEndedError as error:
             if error.was_interrupted or error.exit_code == ExitCode.OUTPUT_CLOSED:
                 raise
             where = " in windows" if self.target.in_windows else ""
-            self.skipped.append(f"{collective}{where} {block} was skipped: {error.problem}")
+            self.skipped.append(f"{collective}{where} {name} was skipped: {error.problem}")
             return
         except NotAcceleratedError as error:
             is_direct = isinstance(setting, MethodConfig) and setting.method == DIRECT
@@ -180,33 +180,33 @@ class TableTuner:
                 raise
             # Only `direct` uses windows. If `direct` cannot run, all measurements of this target are useless.
             raise self._no_windows_error(
-                f"the fast path did not use them; see {self.folder / collective}-{block}.log for the reason"
+                f"the fast path did not use them; see {self.folder / collective}-{name}.log for the reason"
             ) from error
         for size, config in configs.items():
             if size in times:
                 measured[config] = {**measured.get(config, {}), size: times[size]}
 
     def _block_times(
-        self, collective: str, block: str, setting: BlockSetting, *, checked: bool = False, one_by_one: bool = False
+        self, collective: str, name: str, setting: BlockSetting, *, checked: bool = False, one_by_one: bool = False
     ) -> Times:
         """Returns the times of one block, from its record if an earlier start has measured the block.
 
-        `block` is unique in the collective. `checked`: wrong data are an error. `one_by_one`: operations are launched
+        `name` is unique in the collective. `checked`: wrong data are an error. `one_by_one`: operations are launched
         one by one, not in graphs.
         """
-        label = f"{collective}-{block}"
+        label = f"{collective}-{name}"
         measurement = self._measurement(collective, one_by_one=one_by_one)
         table = table_text(setting) if isinstance(setting, list) else None
         if self._has_complete_record(label, table):
             self.reused_blocks += 1
             figures = block_of(measurement.record(label))
             return self._times_by_size(collective, label, figures, checked=checked)
-        self.on_progress(f"{self.target.title(collective)}: {block.replace('-', ' ')}")
+        self.on_progress(f"{self.target.title(collective)}: {name.replace('-', ' ')}")
         for suffix in ("jsonl", "log"):  # an interrupted start left these files incomplete
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
         if table is not None:
             replace_file(self.folder / f"{label}.table", table.encode())
-        side = self._make_side(collective, block, setting)
+        side = self._make_side(collective, name, setting)
         figures = measurement.block(side, label, *(CHECKED if checked else UNCHECKED))
         if setting:
             methods = {setting.method} if isinstance(setting, MethodConfig) else {line.method for line in setting}
@@ -264,11 +264,11 @@ class TableTuner:
                 remedy=f"see {log}; the fast path needs GPUs of one host with NVLink between all",
             )
 
-    def _make_side(self, collective: str, block: str, setting: BlockSetting) -> SideSpec:
+    def _make_side(self, collective: str, name: str, setting: BlockSetting) -> SideSpec:
         """Returns the side of a block: NCCL alone, or the fast path with one config or with the block's table."""
         if setting is None:
             return SideSpec("NCCL", (("BUSBW_FASTPATH", "off"),))
-        file_stem = (self.folder / f"{collective}-{block}").absolute()
+        file_stem = (self.folder / f"{collective}-{name}").absolute()
         variables = {
             "BUSBW_FASTPATH": "on",
             f"BUSBW_FASTPATH_{collective.upper()}": "on",
@@ -281,7 +281,7 @@ class TableTuner:
             variables[METHOD_VARIABLE] = f"{setting.method},{setting.blocks},{setting.threads}"
         else:
             variables[TABLE_VARIABLE] = f"{file_stem}.table"
-        return SideSpec(block, tuple(variables.items()), ("--library", str(self.target.library)))
+        return SideSpec(name, tuple(variables.items()), ("--library", str(self.target.library)))
 
     def _measurement(self, collective: str, *, one_by_one: bool = False) -> Measurement:
         dtype = ("-d", self.target.dtype) if collectives()[collective].reduces else ()

@@ -92,7 +92,10 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
 
 
 def _sparkline(table: Table, series: Series, expected: TableExpectation) -> Sparkline | None:
-    """Draws the curve of the first placement. Several curves cannot be distinguished in such a small picture."""
+    """Draws the curve of the first placement. None without busbw.
+
+    Several curves cannot be distinguished in such a small picture.
+    """
     busbw, _ = _measured_curves([series])
     rows = [row for row in table.rows if row.configuration == series.row.configuration]
     if not busbw:
@@ -243,6 +246,7 @@ def _figures_by_placement(rows: Sequence[Row]) -> dict[Placement, _FiguresByPoin
 def _sample_pictures(table: Table, group: int, placement: Placement, figures: _FiguresByPoint) -> list[Picture | None]:
     """Draws the scatter of the iterations and the arrivals of one placement, for each variant."""
     pictures: list[Picture | None] = []
+    # A record also has the samples of the iterations that -K leaves out of the statistics.
     skipped_iterations = int(table.settings.get("per_iteration_skip", "0")) if table.format.startswith("records") else 0
     for variant in dict.fromkeys(variant for _, variant in figures):
         by_size = {size: passes for (size, figure_variant), passes in figures.items() if figure_variant == variant}

@@ -78,7 +78,7 @@ def picture(plot: CurvePlot) -> Picture | None:
             axes.value_axis(y, plot.unit),
             axes.size_axis(x, sizes),
             *([_draw_range(plot.expected, x, y)] if plot.expected else []),
-            *(_draw_curve(line, index, x, y) for index, line in enumerate(plot.lines)),
+            *(_draw_curve(line, style, x, y) for style, line in enumerate(plot.lines)),
             *([_draw_reference(plot.reference, x, y)] if plot.reference else []),
             axes.frame(),
             element("path", d=f"M0 {axes.TOP:g}V{axes.BOTTOM:g}", class_="cursor"),
@@ -128,13 +128,13 @@ def _all_values(plot: CurvePlot) -> list[float]:
     return values
 
 
-def _draw_curve(line: Curve, index: int, x: Scale, y: Scale) -> Markup:
+def _draw_curve(line: Curve, style: int, x: Scale, y: Scale) -> Markup:
     coordinates = [(x(size), y(value)) for size, value in sorted(line.points.items())]
-    marks = Markup("").join(mark(index, *coordinate) for coordinate in coordinates)
+    marks = Markup("").join(mark(style, *coordinate) for coordinate in coordinates)
     return group(
         element("path", d=path_data(coordinates), class_="line"),
         element("path", d=str(marks), class_="mark"),
-        class_=f"s{index % STYLES}",
+        class_=f"s{style % STYLES}",
     )
 
 
@@ -171,7 +171,7 @@ def _draw_reference(line: Curve, x: Scale, y: Scale) -> Markup:
 
 
 def _legend(plot: CurvePlot) -> tuple[LegendEntry, ...]:
-    entries = [LegendEntry(_line_sample(index), line.label) for index, line in enumerate(plot.lines)]
+    entries = [LegendEntry(_line_sample(style), line.label) for style, line in enumerate(plot.lines)]
     if plot.expected:
         sample = group(
             element("rect", x=1.0, y=1.0, width=LEGEND_ICON_WIDTH - 2, height=12.0, class_="range"),

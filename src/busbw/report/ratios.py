@@ -1,6 +1,7 @@
 """Makes the section of a comparison: speed-ups by size with intervals and verdicts, and differences of settings.
 
-A speed-up is the ratio of B's speed to A's speed at one point. A point is one size of one configuration.
+A speed-up is the ratio of B's speed to A's speed at one point. A point is one size of one configuration. A threshold is
+the relative change that FASTER and SLOWER must exceed if the runs are few.
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,7 +106,7 @@ def _configuration_title(result: SizeResult) -> str:
 
 
 def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Comparison) -> Picture | None:
-    """Draws the speed-ups over size, with a shaded band around 1 for changes below the threshold.
+    """Draws the speed-ups over size, with a shaded band around 1 for changes below `_threshold`.
 
     None without a speed-up.
     """
@@ -145,7 +146,7 @@ def _threshold(result: SizeResult, comparison: Comparison) -> float:
 
 
 def _draw_band(thresholds: Mapping[int, float], x: axes.Scale, y: axes.Scale) -> Markup:
-    """Draws the band of changes below the threshold. Its height changes half way between neighboring sizes."""
+    """Draws the band of changes below the thresholds. Its height changes half way between neighboring sizes."""
     sizes = sorted(thresholds)
     ends = [axes.LEFT, *((x(size) + x(next_size)) / 2 for size, next_size in pairwise(sizes)), axes.RIGHT]
     heights = [(y(1 + thresholds[size]), y(1 / (1 + thresholds[size]))) for size in sizes]

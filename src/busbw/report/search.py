@@ -64,7 +64,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     log = LogSection(_ANCHOR, source, coverage, (section,))
     result_counts = ((Badge.of("SLOW"), len(findings)), (Badge.of("UNSURE"), len(undecided)))
     counts = tuple((badge, count) for badge, count in result_counts if count)
-    # Without a slow part, the command may have compared all flows with an expected rate.
+    # Without findings, the answer is that of the record: only the command knew the expected rate of the flows.
     recorded_answer = search.end.answer if search.end else "UNDECIDED: no slow part so far; the search did not end."
     first_answer, *more = answers(findings, undecided) or [recorded_answer]
     if counts:
@@ -163,7 +163,7 @@ def _log_slowdown(observed: Observations, explanation: Explanation) -> Values:
 def _shown_mask(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
     """Returns a mask of the flows that heat maps show: failed flows, and flows that collisions rarely slow down."""
     peers = explanation.peers
-    has_rare_collisions = peers.is_usable & (peers.slow_share < _MAX_SLOW_SHARE)
+    has_rare_collisions = peers.is_usable & (peers.slow_share < _MAX_SLOW_SHARE)  # for each class of comparable flows
     return np.asarray(has_rare_collisions[observed.classes] | observed.is_dead)
 
 

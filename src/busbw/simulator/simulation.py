@@ -119,13 +119,13 @@ class Simulation:
         return np.stack([np.bincount(end, minlength=len(self._leaf))[end] for end in (source, target)])
 
     def _reserve(self, fault: SimulatedFault, source: Numbers, target: Numbers) -> Values:
-        """Returns, for each flow, the rate of the part of the fault without the fault, divided by the rate of the flow.
+        """Returns, for each flow, the rate that the slow part has without the fault, divided by the rate of the flow.
 
         With a ratio of 4, the flow uses a quarter of the part, because four flows share the other end of the flow. So
         the flow becomes slower only by a quarter of the slowdown.
         """
         flows = self._flows_at_ends(source, target)
-        if fault.peer_gpus:
+        if fault.peer_gpus:  # one flow crosses the links between two GPUs, and its busier end limits its rate
             return np.asarray(flows.max(axis=0).astype(float))
         if fault.kind not in ("gpu", "nvlink"):
             return np.ones(len(source))
@@ -223,7 +223,7 @@ class Simulation:
         random, noise = self._random, self.noise
         is_across = is_network & (self._leaf[source] != self._leaf[target])
         log_of_flow = random.normal(0, noise.flow * np.where(is_across, 2, 1))
-        other_job_probability = noise.other_jobs * np.where(is_across, 3, is_network)  # 0 within a node
+        other_job_probability = noise.other_jobs * np.select([is_across, is_network], [3, 1], default=0)
         has_other_job = random.random(shape[0]) < other_job_probability
         log_of_round = random.normal(0, noise.drift)
         other_job_factor = np.where(has_other_job, 1 + random.uniform(0.1, 1, shape[0]), 1)

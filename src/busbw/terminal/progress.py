@@ -117,7 +117,7 @@ class Progress:
             self._live.stop()
 
     def print_line(self, line: bytes) -> None:
-        """Shows a line of the engine's stdout, with its newline. Clears the waiting status."""
+        """Shows a line of the engine's stdout, with its newline. Clears the status."""
         self._status = ""
         if self._shares_stdout:
             text = Text(line.decode(errors="replace").rstrip("\n"))
@@ -130,7 +130,7 @@ class Progress:
         self._console.print(Text(text), soft_wrap=True)
 
     def set_status(self, text: str) -> None:
-        """Sets a waiting status that replaces the line of progress. An empty text clears it."""
+        """Sets a status, the reason of a wait, that replaces the line of progress. An empty text clears it."""
         self._status = text
 
     def refresh(self) -> None:

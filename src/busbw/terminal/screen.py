@@ -57,7 +57,8 @@ def log_lines(
         if number not in shown_numbers:
             if not numbers:  # otherwise no line is about hidden tables, so their rows are not read
                 hidden_count += 1
-                hidden_wrong_count += have_wrong_data(table.rows)
+                if have_wrong_data(table.rows):
+                    hidden_wrong_count += 1
             continue
         if has_output:
             yield Text()
@@ -128,7 +129,8 @@ def _correctness_line(table: Table) -> Text:
     for row in rows_with_details(table.rows):
         for placement, figure in row.figures.items():
             measurement_count += 1
-            checked_count += figure.check == "checked"
+            if figure.check == "checked":
+                checked_count += 1
             if figure.wrong_elements:
                 wrong_count += 1
                 first_wrong_text = first_wrong_text or _wrong_case_text(row, placement, figure)

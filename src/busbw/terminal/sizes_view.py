@@ -29,7 +29,7 @@ NOISY_CV_PERCENT = 10
 _COMPARISON_WEIGHTS = range(28, 28 - len(COMPARISON_HEADINGS), -1)
 """Weights of the columns of a comparison (`Column.weight`), below those that identify a row. The last is dropped first.
 
-The column of a comparison with the weight of the column `wrong` is dropped together with `wrong`.
+One of them has the weight of the column `wrong`, so both are dropped together.
 """
 
 _TWO_PLOTS_WIDTH = 110

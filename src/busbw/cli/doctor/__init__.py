@@ -131,7 +131,7 @@ def _areas(*, as_list: bool, has_log: bool) -> tuple[Area, ...]:
         return ALL_AREAS
     if has_log:
         return ("log",)
-    # Each node of a job gets the selection for the whole job, so it may name only checks that compare nodes.
+    # A node gets the selection of its job, and must not refuse one that has only checks of the area nodes.
     return (*MACHINE_AREAS, "nodes")
 
 

@@ -45,13 +45,13 @@ _ANYTHING_BAD = Condition(severities=frozenset(("broken", "slow")))
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options `--check`, `--ignore` and `--fail-on`: parameters `only`, `ignored` and `fail_on`."""
-    takes_names: dict[str, Any] = {"multiple": True, "metavar": "NAME,...", "callback": _parse_words}
-    takes_conditions = takes_names | {"metavar": "WHAT,...", "callback": partial(_parse_words, takes_conditions=True)}
+    name_option: dict[str, Any] = {"multiple": True, "metavar": "NAME,...", "callback": _parse_words}
+    condition_option = name_option | {"metavar": "WHAT,...", "callback": partial(_parse_words, takes_conditions=True)}
     condition_help = "Exit with 1 or 5 only for these: NAME, broken, slow, risk, cost:10%; repeatable."
     for option in (
-        click.option("--fail-on", "fail_on", help=condition_help, **takes_conditions),
-        click.option("--ignore", "ignored", help="Do not run these checks; repeatable.", **takes_names),
-        click.option("--check", "only", help="Run only these checks; repeatable.", **takes_names),
+        click.option("--fail-on", "fail_on", help=condition_help, **condition_option),
+        click.option("--ignore", "ignored", help="Do not run these checks; repeatable.", **name_option),
+        click.option("--check", "only", help="Run only these checks; repeatable.", **name_option),
     ):
         command = option(command)
     return command

@@ -57,8 +57,8 @@ def result_lines(result: Result) -> Iterator[Text]:
 def _undecided_lines(result: Result) -> Iterator[Text]:
     """Yields one line for the checks that lack the same value on the same nodes."""
     by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_nodes_and_reason)
-    for (nodes, reason), missing in groupby(by_reason, key=_nodes_and_reason):
-        names = ", ".join(entry.check for entry, _ in missing if entry.check != ALL_CHECKS)
+    for (nodes, reason), group in groupby(by_reason, key=_nodes_and_reason):
+        names = ", ".join(entry.check for entry, _ in group if entry.check != ALL_CHECKS)
         yield from _wrap_text("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
 
 

@@ -24,7 +24,7 @@ _MIN_SHARE_OF_EXPECTED = 0.7
 _MIN_SIZE_BYTES = 1 << 24
 """Minimum size of a flow that reaches the rate of its links. The time of a smaller flow is mostly latency."""
 _MIN_POWER = 0.5
-"""Minimum probability to find a slow part of a kind, if parts of this kind count as compared with their peers."""
+"""Parts of a kind count as compared with their peers from this probability to find a slow one (`KindPower.found`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class _RateComparison:
 def undecided_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
     """Returns an entry if the typical flow between nodes is slow, and one if the typical flow within nodes is slow.
 
-    Returns one entry if nothing was compared, neither with peers nor with an expected rate.
+    Returns one entry if nothing was compared, neither with peers nor with an expected rate. `system`: None if unknown.
     """
     comparisons = [] if system is None else list(_rate_comparisons(search, system))
     is_compared_with_peers = any(kind.found >= _MIN_POWER for kind in power)

@@ -44,8 +44,8 @@ def search_flows(options: FindOptions) -> int:
     """Measures flows, prints and keeps the result, and returns the exit code.
 
     Raises:
-        BusbwError: No round could be measured. Or an error ended the search, which had found no lost part. Or the
-            record could not be ended. In the last two cases, the result so far is printed before.
+        BusbwError: No round could be measured. Or an error ended a search without a lost part, or the record could not
+            be ended; in these two cases, the result so far is printed first.
     """
     system = _system(options)
     attachments = read_attachments(options.topology) if options.topology is not None else []
@@ -88,7 +88,7 @@ def search_flows(options: FindOptions) -> int:
 
 
 def _add_leaf_switches(measurer: Measurer, attachments: Sequence[Attachment], path: Path) -> None:
-    """Adds the leaf switches of a file to the cluster. Names on stderr the nodes with a NIC that has none."""
+    """Adds the leaf switches of a file to the cluster. Names on stderr the nodes with a NIC without one."""
     nodes = with_leaves(measurer.cluster.nodes, attachments, str(path))
     measurer.cluster = Cluster(nodes)
     unknown = [node.name for node in nodes if any(nic.leaf is None for nic in node.nics)]

@@ -58,7 +58,7 @@ def _rows_of_groups(log: Log) -> Iterator[tuple[Table, list[Row]]]:
 
 
 def _has_equal_times(first: _Times, second: _Times) -> bool:
-    """True if both runs can be the same run: once in a record, and once in a table, which has fewer digits."""
+    """True if two runs with equal points can be one run: in a record, and in a table, which has fewer digits."""
     return all(_are_equal(time_us, second[point]) for point, time_us in first.items())
 
 

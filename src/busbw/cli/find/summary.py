@@ -1,7 +1,8 @@
 """Result of a search, as the object of `--json` and as text that begins with the findings.
 
 A part is undecided if the flows do not tell it apart from other parts. Suspected parts are those with a finding and
-those that are undecided. Suspected nodes are those with a suspected part.
+those that are undecided. Suspected nodes are those with a suspected part. Each entry of `undecided` is an open
+question, also an entry that names no part.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +26,7 @@ from busbw.units import count_text, plain
 SCHEMA = "busbw-find-1"
 _INDENT = "    "
 _MIN_CHANCE = 0.01
-"""If the chance to find a slow part of a kind is smaller, the output says that this kind was not compared."""
+"""If the chance to find a slow part of a kind (`KindPower.found`) is smaller, the text calls the kind not compared."""
 _MAX_SUSPECTED_SHARE = 0.25
 """Share of suspected nodes above which the output warns: a search expects that few parts are slow."""
 _MIN_SUSPECTED_NODES = 3
@@ -175,11 +176,10 @@ def _sentence_without_suspects(summary: FindSummary) -> str:
     """Returns the answer if no part is suspected and no question is open (`FindSummary.healthy`)."""
     if not summary.complete:
         return "UNDECIDED: no slow part so far; search again for the rest."
-    is_compared_with_peers = any(power.found >= _MIN_CHANCE for power in summary.power)
-    if is_compared_with_peers:
+    is_any_kind_compared = any(power.found >= _MIN_CHANCE for power in summary.power)
+    if is_any_kind_compared:
         return "HEALTHY: no part is slower than its peers."
-    # `undecided_flows` has compared the typical flows with the expected rate. Without that comparison, or after a
-    # negative one, a question would be open.
+    # `undecided_flows` has found that the typical flows reach the expected rate. Otherwise a question would be open.
     return "HEALTHY: typical flows reach the expected rate."
 
 

@@ -36,7 +36,7 @@ class NvLinks(Struct, kw_only=True, frozen=True):
     speeds_mbps: tuple[int, ...] = ()
     """Different speeds of the active links in 10^6 bytes/s, ascending."""
     recoveries: int | None = None
-    """Number of times that links stopped and trained again within a second. None if the GPU has no counters."""
+    """Number of recoveries during _GROWTH_PERIOD_S: a link stopped and trained again. None without counters."""
 
     @property
     def active(self) -> int:
@@ -53,7 +53,7 @@ class Fabric(Struct, kw_only=True, frozen=True):
     """Error code of NVML; 0 for success."""
     health_mask: int = 0
     joins_nodes: bool = False
-    """True if NVLink leaves the node."""
+    """True if the GPU states a cluster. NVLink then leaves the node in a rack, but not on a board such as HGX B200."""
 
 
 class Gpu(Struct, kw_only=True, frozen=True):
@@ -161,10 +161,10 @@ def _text(value: str | bytes) -> str:
     return plain(value.decode(errors="replace") if isinstance(value, bytes) else value)
 
 
-def _nvlinks(nvml: Any, gpu: Any) -> NvLinks | None:
+def _nvlinks(nvml: Any, handle: Any) -> NvLinks | None:
     states: list[int] = []
     for link in range(_MAX_LINKS):
-        state, reason, _ = attempt(nvml, nvml.nvmlDeviceGetNvLinkState, gpu, link)
+        state, reason, _ = attempt(nvml, nvml.nvmlDeviceGetNvLinkState, handle, link)
         if reason:
             raise ValueError(reason)
         if state is None:
@@ -173,17 +173,17 @@ def _nvlinks(nvml: Any, gpu: Any) -> NvLinks | None:
     if not states:
         return None
     active = [link for link, state in enumerate(states) if state]  # asleep (2) is active too
-    speeds, _, _ = attempt(nvml, field_values, nvml, gpu, [(_LINK_SPEED, link) for link in active])
+    speeds, _, _ = attempt(nvml, field_values, nvml, handle, [(_LINK_SPEED, link) for link in active])
     inactive = tuple(link for link, state in enumerate(states) if not state)
     known_speeds = tuple(sorted({speed for speed in speeds or () if speed}))
     return NvLinks(count=len(states), inactive=inactive, speeds_mbps=known_speeds)
 
 
-def _recoveries(nvml: Any, gpu: Any) -> int | None:
+def _recoveries(nvml: Any, handle: Any) -> int | None:
     """Returns the recoveries of all links since the last reset. None if the GPU has no counters."""
     counts: list[int] = []
     for link in range(_MAX_LINKS):
-        values, _, _ = attempt(nvml, field_values, nvml, gpu, [(field, link) for field in _RECOVERIES])
+        values, _, _ = attempt(nvml, field_values, nvml, handle, [(field, link) for field in _RECOVERIES])
         counts += [value for value in values or () if value is not None]
     return sum(counts) if counts else None
 
@@ -196,14 +196,14 @@ def _with_growth(gpu: Gpu, before: int | None, after: int | None) -> Gpu:
     return msgspec.structs.replace(gpu, nvlinks=nvlinks)
 
 
-def _nvlink_best_mode(nvml: Any, gpu: Any) -> bool:
+def _nvlink_best_mode(nvml: Any, handle: Any) -> bool:
     mode = nvml.c_nvmlNvlinkGetBwMode_v1_t()
-    nvml.nvmlDeviceGetNvlinkBwMode(gpu, byref(mode))
+    nvml.nvmlDeviceGetNvlinkBwMode(handle, byref(mode))
     return bool(mode.bIsBest)
 
 
-def _fabric(nvml: Any, gpu: Any) -> Fabric:
+def _fabric(nvml: Any, handle: Any) -> Fabric:
     info = nvml.c_nvmlGpuFabricInfo_v2_t()
-    nvml.nvmlDeviceGetGpuFabricInfoV(gpu, byref(info))
+    nvml.nvmlDeviceGetGpuFabricInfoV(handle, byref(info))
     joins_nodes = any(bytes(info.clusterUuid))
     return Fabric(state=info.state, status=info.status, health_mask=info.healthMask, joins_nodes=joins_nodes)

@@ -56,7 +56,7 @@ def attempt(nvml: Any, read: Callable[..., T], *arguments: object) -> tuple[T | 
         return None, reason, code
 
 
-def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int | None]:
+def field_values(nvml: Any, handle: Any, fields: list[tuple[int, int]]) -> list[int | None]:
     """Returns values of NVML's fields. None for an unsupported field, and for a value that is no whole number.
 
     `fields` has the number and the scope of each field. The scope is the number of a link, for example.
@@ -65,7 +65,7 @@ def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int
         NVMLError: A value cannot be read.
     """
     values: list[int | None] = []
-    for field in nvml.nvmlDeviceGetFieldValues(gpu, fields):
+    for field in nvml.nvmlDeviceGetFieldValues(handle, fields):
         if field.nvmlReturn and field.nvmlReturn not in _UNSUPPORTED:
             raise nvml.NVMLError(field.nvmlReturn)
         is_known = not field.nvmlReturn and field.valueType in _MEMBERS

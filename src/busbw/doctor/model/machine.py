@@ -114,5 +114,5 @@ def absolute_path(path: str) -> str:
 
 
 def _sort_key(name: str) -> list[tuple[int, str]]:
-    """Returns the parts of a name. A number sorts by its value, and a text (-1) before it."""
+    """Returns the parts of a name, each with its value. A text has the value -1, so it sorts before numbers."""
     return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name)]

@@ -61,7 +61,7 @@ class Communicator:
     size: int
     ranks: dict[int, Process] = field(default_factory=dict)
     ends: dict[str, Process] = field(default_factory=dict)
-    """Processes by rank and GPU, as connections name them: "3[3]" by its index, "3[1c000]" by its bus."""
+    """Processes by rank and GPU, as connections name them: "3[3]" has the GPU's index, "3[1c000]" the GPU's bus id."""
     node_count: int | None = None
     """Number of nodes in NCCL's count: hosts that NVLink connects count as one node. None before version 2.20."""
     uses_mnnvl: bool | None = None
@@ -184,7 +184,7 @@ class NcclLog:
         return {(match[1], match[2]): message for message, match in reversed(list(self.find(_VARIABLE)))}
 
     def setting(self, values: Mapping[str, tuple[str, ...]]) -> Evidence | None:
-        """Returns evidence that NCCL read one of these values, by variable. None if NCCL read none of them."""
+        """Returns evidence that a variable had one of its `values`. None if NCCL read none of them."""
         for (name, value), message in self.variables.items():
             if value in values.get(name, ()):
                 return message.evidence
@@ -240,6 +240,8 @@ class NcclLog:
         """Communicators with unambiguous ranks, by the processes and ends of their ranks."""
         found: dict[tuple[Process, str], list[Communicator]] = {}
         for communicator in self.communicators:
-            for end, process in communicator.ends.items() if not communicator.is_ambiguous else ():
+            if communicator.is_ambiguous:
+                continue
+            for end, process in communicator.ends.items():
                 found.setdefault((process, end), []).append(communicator)
         return found

@@ -22,7 +22,7 @@ MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer messages that checks read."""
 
 _GLUED_RATIO = 10
-"""The name "17node1" is taken for a text "17" and the host node1 if node1 has over this many times as many messages."""
+""""17node1" counts as a text "17" before the host node1 if node1 has more messages than "17node1" by this factor."""
 _BLOCK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 16
 """A longer line is read in parts. NCCL's messages are shorter."""
@@ -72,7 +72,7 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
 
 
 def _glued_hosts(counts: Counter[str]) -> set[str]:
-    """Returns the names of hosts that follow a part of another line: "17node1". `counts`: messages by host."""
+    """Returns the names that are a host after a part of another line: "17node1". `counts`: messages by host."""
     return {
         host
         for host, count in counts.items()
@@ -154,7 +154,7 @@ def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
         if b"comm 0x" in line:
             return thread, line[mark:]
     host = thread.rsplit(b":", 2)[0]
-    return host, line[mark:]
+    return host, line[mark:]  # checks need such a message only once for each host
 
 
 def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:

@@ -188,7 +188,8 @@ def is_permitted(setting: str, name: str, port: str | None = None) -> bool:
     """True if a value of NCCL_IB_HCA or NCCL_SOCKET_IFNAME permits a device or interface.
 
     The value lists prefixes of names, or whole names if the list begins with "=". A "^" at the beginning excludes the
-    listed names. An entry can end with a colon and a port: "^=mlx5_0:1,mlx5_2" excludes a port and a whole device.
+    listed names. An entry can end with a colon and a port: "^=mlx5_0:1,mlx5_2" excludes a port and a whole device. If
+    `port` is None, the ports of entries do not matter.
     """
     is_exact = setting.removeprefix("^").startswith("=")
     entries = [entry.partition(":") for entry in setting.lstrip("^=").split(",") if entry]

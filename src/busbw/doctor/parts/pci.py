@@ -99,7 +99,7 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
 
 
 def _has_node(machine: Machine, folder: str) -> bool:
-    """True if /dev has the node of an AMD GPU, or is unknown. A container has only the nodes of its own GPUs."""
+    """True if /dev has the node of an AMD GPU, or if that is unknown. A container has only nodes of its own GPUs."""
     nodes = {name for name in machine.names_or_empty(f"{folder}/drm") if name.startswith("renderD")}
     present = machine.names_or_empty("dev/dri") if nodes else ()
     return not present or not nodes.isdisjoint(present)

@@ -58,7 +58,7 @@ def _has_nvls(machine: Machine) -> bool:
     system = _system_of_gpus(machine)
     if system is None or system.nvls is None:
         return False
-    # Two GPUs of a rack suffice: its switches are outside the boards. Other boards have switches only with all GPUs.
+    # Two GPUs of a rack suffice: its switches are outside the boards. Elsewhere, switches are on boards with all GPUs.
     min_gpus = 2 if system.rack_ranks else system.ranks_per_node
     return len(gpu_names(machine)) >= min_gpus
 

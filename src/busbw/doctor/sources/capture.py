@@ -45,7 +45,7 @@ class Manifest(Struct, kw_only=True, frozen=True):
     targets: dict[str, str] = {}
     """Keys without symbolic links, by the key that was asked for."""
     absent: tuple[str, ...] = ()
-    """Keys that do not exist, although a folder lists them."""
+    """Keys that did not exist."""
     unreadable: dict[str, str] = {}
     """Reason, or the missing value, by the key that cannot be read."""
 

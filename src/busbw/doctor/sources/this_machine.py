@@ -37,12 +37,12 @@ class ThisMachine:
         if key.startswith(LATER):
             first_key = key.removeprefix(LATER)
             time.sleep(max(0.0, self._read_at.get(first_key, 0.0) + GROWTH_PERIOD_S - time.monotonic()))
-            return self._read_once(first_key)
-        content = self._read_once(key)
+            return self._read_now(first_key)
+        content = self._read_now(key)
         self._read_at[key] = time.monotonic()
         return content
 
-    def _read_once(self, key: str) -> bytes:
+    def _read_now(self, key: str) -> bytes:
         if key.startswith(COMMANDS):
             return self._commands.output(command_words(key))
         return self._read_fact(key) if key.startswith(FACTS) else self._read_file(key)

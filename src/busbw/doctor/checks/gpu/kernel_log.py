@@ -15,7 +15,7 @@ _SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), F
 """Error of an NVLink switch: "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 ..."."""
 _RESET = re.compile(r"NVRM: loading NVIDIA UNIX|nvidia-nvswitch\d*: Probing device")
 _NO_ACTION_NEEDED = "to 0x0 (None)"
-"""End of a line with Xid 154, which reports a new recovery action: after a reset, the GPU needs no action."""
+"""End of the line that the driver logs after a reset: Xid 154 states that the GPU needs no recovery action."""
 _BLACKWELL_LINK_XIDS = range(144, 151)
 """Errors of NVLink on Blackwell. Only lines with "Fatal" matter."""
 _XIDS: dict[int, str] = {

@@ -132,7 +132,7 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
 )
 @require_fields("fabric")
 def imex_channel(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    # Boards of other machines, such as HGX B200, can also state a cluster, but NVLink ends at their switches.
+    # `joins_nodes` can be true on boards of other machines too, such as HGX B200, but NVLink ends at their switches.
     is_in_rack = is_arm(machine) and any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus)
     require(node_count(machine) != 1 and is_in_rack, "NVLink does not leave the node")
     if not machine.names_or_empty(_IMEX_CHANNELS):

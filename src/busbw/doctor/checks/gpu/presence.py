@@ -40,7 +40,7 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
         if gpu.bus_id is None and not gpu.lost:
             raise Unreadable(f"the bus id of {gpu.label}: {gpu.failures.get('bus_id', 'none')}")
     if any(gpu.lost for gpu in nvml.gpus) or nvml.hidden or _is_limited(machine, len(listed)):
-        return  # gpu-off-bus reports lost GPUs
+        return  # gpu-off-bus reports lost GPUs, and GPUs that this process may not use are no finding
     reported = [gpu.bus_id for gpu in nvml.gpus]
     for bus_id in listed:
         information = machine.text(f"{DRIVER_GPUS}/{bus_id}/information")

@@ -48,7 +48,7 @@ def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 @require_fields("persistence")
 def gpu_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
-        # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
+        # A desktop keeps the card of its display initialized, and virtual machines may report a wrong mode.
         if not _is_display(machine, gpu) and not gpu.persistence and not is_virtual(machine):
             yield gpu_finding(gpu, "risk", "has persistence mode off", "persistence")
 

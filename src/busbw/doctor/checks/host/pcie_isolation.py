@@ -16,7 +16,7 @@ _SECTION = re.compile(r"^(\S+) (.*(?:\n(?!\S).*)*)", re.MULTILINE)
 """Section of one device in the output of lspci: a line with the bus id, then indented lines."""
 
 
-def _require_no_need_of_isolation(machine: Machine) -> None:
+def _require_optional_isolation(machine: Machine) -> None:
     """Raises NotApplicable on machines that need isolation."""
     if is_arm(machine) or is_virtual(machine):
         raise NotApplicable("Grace needs its IOMMU, and virtual machines need ACS together with ATS")
@@ -35,7 +35,7 @@ def _gpus_and_rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
     needs_root=True,
 )
 def pcie_acs(machine: Machine) -> Iterator[Finding]:
-    _require_no_need_of_isolation(machine)
+    _require_optional_isolation(machine)
     devices = _gpus_and_rdma_devices(machine)
     ports_from_root = {device.bus_id: bridges_above(machine, device.bus_id) for device in devices}
     nearest_ports = {bus_id: ports[-1] for bus_id, ports in ports_from_root.items() if ports}
@@ -75,7 +75,7 @@ def _share_groups(machine: Machine, nearest_ports: Mapping[str, str]) -> bool:
     fix="add iommu=pt to the kernel's arguments in /etc/default/grub, run update-grub, and reboot",
 )
 def iommu_mode(machine: Machine) -> Iterator[Finding]:
-    _require_no_need_of_isolation(machine)
+    _require_optional_isolation(machine)
     devices = _gpus_and_rdma_devices(machine)
     require(len(devices) > 1, "no two GPUs or RDMA devices that exchange data")
     groups = {device.label: f"{DEVICES}/{device.bus_id}/iommu_group" for device in devices}

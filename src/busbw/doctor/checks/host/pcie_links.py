@@ -17,13 +17,14 @@ def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> It
     nics = rdma_devices(machine)
     # The speed of a link to a GPU drops while the GPU is idle; its width does not.
     devices = (*nics, *gpus(machine)) if name == "width" else nics
-    # By lower end: the link, the first device at or below this end, and the number of links between both.
+    # By lower end: the link, the first device at or below this end, and the number of links between this end and the
+    # device. The number is 0 for the device's own link.
     links: dict[str, tuple[PciLink, PciDevice, int]] = {}
     for device in devices:
         for depth, link in enumerate(links_above(machine, device.bus_id)):
             links.setdefault(link.lower, (link, device, depth))
     require(links, "no GPU or RDMA device below a PCIe port")
-    best: dict[tuple[str, int], float] = {}  # by the model of the device and the depth
+    best: dict[tuple[str, int], float] = {}  # highest value by the model of the device and the depth
     for link, device, depth in links.values():
         best[device.model, depth] = max(getattr(link, name) or 0.0, best.get((device.model, depth), 0.0))
     is_physical = not is_virtual(machine)
@@ -31,7 +32,8 @@ def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> It
         now, possible = getattr(link, name), getattr(link, f"max_{name}")
         if now is None or possible is None:
             continue
-        # A slot can be narrower by design. A low value is a defect if an equal device has more, or on a physical NIC.
+        # A slot can be narrower by design. A low value is a defect if the same link of an equal device has more, or on
+        # the own link of a NIC on bare metal.
         is_link_of_nic = depth == 0 and device in nics
         is_defect = now < best[device.model, depth] or (is_link_of_nic and is_physical)
         if now < possible and is_defect:
@@ -50,7 +52,7 @@ def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> It
 
 
 def _damage(machine: Machine, link: PciLink, device: PciDevice, nics: Sequence[PciDevice]) -> Damage | None:
-    """Returns the damage of a slow link to the rate of the device's NIC, or of the fastest NIC for a GPU."""
+    """Returns the damage of a slow link relative to its NIC, or for a GPU to the fastest NIC. None if unknown."""
     rates_gbit = [rdma_gbit(machine, nic.label) for nic in (device, *nics)]
     nic_gbit = rates_gbit[0] or max(rates_gbit)  # a GPU has no rate
     if not nic_gbit or link.gbps is None:

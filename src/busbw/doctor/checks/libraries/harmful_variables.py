@@ -42,6 +42,7 @@ class HarmfulValue(Struct, array_like=True, frozen=True):
 
 
 def _damage(row: HarmfulValue, machine: Machine) -> Damage | None:
+    """Returns the damage that the row names. None if it names none, or if the rate of the slots is unknown."""
     if row.damage == "pcie":
         rate_gbps = pcie_gbps(machine)
         return None if rate_gbps is None else Damage(fabric_cap_gbps=rate_gbps)

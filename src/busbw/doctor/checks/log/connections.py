@@ -86,8 +86,8 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
         received = [connection for connection in on_host if connection.is_receive]
         staged = [connection for connection in received if "/GDRDMA" not in connection.via]
         if staged and host not in disabled:
-            # Other connections with GPUDirect RDMA show that the host supports it, and a setting that it is turned off.
-            # Without both, the host may not support it.
+            # This is avoidable if a setting turns GPUDirect RDMA off, or if other connections of the host use it.
+            # Otherwise the host may not support it.
             is_avoidable = setting is not None or len(staged) < len(received)
             problem = f"{len(staged)} of {len(received)} connections to {host} copy data through host memory"
             evidence = (staged[0].evidence, *((setting,) if setting else ()))

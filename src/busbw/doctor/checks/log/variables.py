@@ -51,7 +51,7 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     ),
     "other than Azure": lambda _log: None,
 }
-"""Predicates for the traits of parts/traits.py. A predicate returns None if the log does not show the trait."""
+"""Predicates for the traits of parts/traits.py. A predicate returns None if the log cannot show the trait."""
 
 
 @check(

@@ -108,7 +108,7 @@ def _select_texts(machine: Machine, value: _ComparedValue) -> Items:
 def _matches(machine: Machine, value: _ComparedValue) -> Iterator[str]:
     """Yields the matched texts of all devices, such as "400 Gb/sec (4X NDR) InfiniBand" from two paths of each NIC."""
     for device in _devices(machine, value.each):
-        texts = [_texts(machine, path.replace("{}", device)) for path in value.path.split(" & ")]
+        texts = [_read_texts(machine, path.replace("{}", device)) for path in value.path.split(" & ")]
         for parts in zip(*texts, strict=False):
             for match in re.finditer(value.pattern, " ".join(parts), re.MULTILINE):
                 groups = match.groups() or (match[0],)
@@ -128,7 +128,7 @@ def _devices(machine: Machine, kind: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(port.device if kind == "rdma" else port.bus_id for port in ports))
 
 
-def _texts(machine: Machine, path: str) -> list[str]:
+def _read_texts(machine: Machine, path: str) -> list[str]:
     """Returns the content of a file, or of each file that a path with * stands for, or the fields of a fact."""
     key, _, fields = path.partition("#")
     if fields:
@@ -139,7 +139,7 @@ def _texts(machine: Machine, path: str) -> list[str]:
     folder, star, rest = path.partition("/*/")
     if not star:
         return [machine.text(path)]
-    return [text for name in machine.names(folder) for text in _texts(machine, f"{folder}/{name}/{rest}")]
+    return [text for name in machine.names(folder) for text in _read_texts(machine, f"{folder}/{name}/{rest}")]
 
 
 def _fields(content: Any, names: list[str]) -> Iterator[str]:
@@ -175,12 +175,12 @@ def _examine(value: _ComparedValue, severity: Severity, nodes: Sequence[NodeValu
 def _odd_node(value: _ComparedValue, severity: Severity, node: str, own: Items, usual: Items, majority: str) -> Finding:
     lacks, has = _without(usual, own), _without(own, usual)
     if lacks and has:
-        problem = f"{majority} have {value.title} {_text(lacks)}; {node} has {_text(has)}"
+        problem = f"{majority} have {value.title} {_join(lacks)}; {node} has {_join(has)}"
     elif has:
-        problem = f"{node} has {value.title} {_text(has)}, which {majority} lack"
+        problem = f"{node} has {value.title} {_join(has)}, which {majority} lack"
     else:
-        problem = f"{node} lacks {value.title} {_text(lacks)}, which {majority} have"
-    evidence = Evidence(f"{node}: {_place(value)}", _text(own))
+        problem = f"{node} lacks {value.title} {_join(lacks)}, which {majority} have"
+    evidence = Evidence(f"{node}: {_place(value)}", _join(own))
     return Finding(severity, problem, (evidence,), subject=node)
 
 
@@ -189,12 +189,12 @@ def _disagreement(value: _ComparedValue, by_node: dict[str, Items]) -> Finding:
     for node, own in by_node.items():
         groups.setdefault(own, []).append(node)
     shared = tuple(set.intersection(*map(set, groups)))
-    texts = [f"{_text(_without(own, shared))} on {names_text(nodes, _MAX_NAMES)}" for own, nodes in groups.items()]
+    texts = [f"{_join(_without(own, shared))} on {names_text(nodes, _MAX_NAMES)}" for own, nodes in groups.items()]
     return Finding(
         "risk",
         f"nodes differ in {value.title}: {'; '.join(texts)}",
         tuple(
-            Evidence(f"{names_text(nodes, _MAX_NAMES)}: {_place(value)}", _text(own)) for own, nodes in groups.items()
+            Evidence(f"{names_text(nodes, _MAX_NAMES)}: {_place(value)}", _join(own)) for own, nodes in groups.items()
         ),
     )
 
@@ -214,7 +214,7 @@ def _without(items: Items, others: Items) -> Items:
     return tuple(item for item in items if item not in others)
 
 
-def _text(items: Items) -> str:
+def _join(items: Items) -> str:
     return shorten(", ".join(items) or "none", _MAX_LENGTH)
 
 

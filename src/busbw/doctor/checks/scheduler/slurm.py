@@ -98,7 +98,7 @@ def slurm_cpuset(machine: Machine) -> Iterator[Finding]:
     cpus = allowed_cpus(machine)
     first = re.split("[,-]", cpus)[0]  # of a list such as 0-3,8
     core = machine.word(f"{_CPUS}/cpu{first}/topology/thread_siblings_list")
-    # Only a task on one core needs the CPUs of the node, so an unreadable list does not matter to others.
+    # A node with one core limits no task. Its list can be unreadable, so it is read only for a task on one core.
     is_limited_to_core = cpus in (first, core) and core != machine.word(f"{_CPUS}/online")
     requested = variables.get("SLURM_CPUS_PER_TASK", "not set")
     requests_several_cores = requested.isdecimal() and int(requested) > _MAX_CORE_THREADS
