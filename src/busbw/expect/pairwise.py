@@ -1,4 +1,7 @@
-"""Makes the route of collectives that consist of point-to-point transfers, such as alltoall and sendrecv."""
+"""Makes the route of collectives that consist of point-to-point transfers, such as alltoall and sendrecv.
+
+A domain is a node, or a rack with nodes that NVLink joins.
+"""
 
 import math
 

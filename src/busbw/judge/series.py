@@ -1,6 +1,7 @@
 """Makes series from a log: all figures of one configuration by size, prepared for judging.
 
-A configuration is the rows that differ only in size and pass. A point is one size in one placement, over all passes.
+A configuration is the rows that differ only in size and pass (-N). A point is one size in one placement, over all
+passes.
 """
 
 import statistics
