@@ -51,7 +51,7 @@ def parse_side(option: str, text: str) -> SideSpec:
     remaining_words = iter(words)
     for word in remaining_words:
         name, equals, value = word.partition("=")
-        may_be_flag_value = bool(flags) and flags[-1].startswith("-")
+        may_be_flag_value = bool(flags) and flags[-1].startswith("-")  # only the engine knows which flags have values
         if name in {"--preload", "--image"}:
             if not equals:
                 value = next(remaining_words, "")
@@ -74,7 +74,7 @@ def parse_side(option: str, text: str) -> SideSpec:
             )
     if preloads and image:
         environment["LD_PRELOAD"] = ":".join(filter(None, [*preloads, environment.get("LD_PRELOAD")]))
-    elif preloads:  # paths in an image cannot be checked here, but these can
+    elif preloads:  # without an image, the libraries are on this machine, so that their paths can be checked
         environment |= engine.preload_variables(option, preloads, environment)
     return SideSpec(_shown_text(text, words), tuple(environment.items()), tuple(flags), image)
 

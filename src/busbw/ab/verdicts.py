@@ -66,7 +66,7 @@ def log_speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) ->
     rows = []
     for quadruple in quadruples:
         times = [np.array([_time_us(block, point, quantity) for point in points]) for block in quadruple.blocks]
-        # Of the times of the blocks. Times are the inverse of speeds, so this is also log(outer speed / middle speed).
+        # log(middle time / outer time). Times are the inverse of speeds, so this is log(outer speed / middle speed).
         log_middle_to_outer = stats.quadruple_difference(*times)
         is_b_in_middle = quadruple.order == "ABBA"
         rows.append(-log_middle_to_outer if is_b_in_middle else log_middle_to_outer)

@@ -362,16 +362,16 @@ def _range_text(expected: ExpectedRange) -> str:
 def _source_lines(routes: Iterable[Route]) -> Iterator[str | Text]:
     """Yields each statement about routes once, with the names of its routes."""
     yield "sources of the constants"
-    route_names: dict[str, list[str]] = {}
+    route_names_by_statement: dict[str, list[str]] = {}
     for route in routes:
         for limit in route.limits:
-            route_names.setdefault(f"{limit.wire}: {limit.source}", []).append(route.name)
-            route_names.setdefault(f"{limit.wire}: {limit.why}", []).append(route.name)
+            route_names_by_statement.setdefault(f"{limit.wire}: {limit.source}", []).append(route.name)
+            route_names_by_statement.setdefault(f"{limit.wire}: {limit.why}", []).append(route.name)
         efficiency = route.efficiency
         efficiency_text = f"{efficiency.low:g} to {efficiency.high:g} of the limit, {efficiency.typical:g} typical"
-        route_names.setdefault(f"{efficiency_text}: {efficiency.source}", []).append(route.name)
-        route_names.setdefault(f"latency and protocols: {route.source}", []).append(route.name)
-    for statement, names in route_names.items():
+        route_names_by_statement.setdefault(f"{efficiency_text}: {efficiency.source}", []).append(route.name)
+        route_names_by_statement.setdefault(f"latency and protocols: {route.source}", []).append(route.name)
+    for statement, names in route_names_by_statement.items():
         yield from labeled_lines("  ", f"{', '.join(dict.fromkeys(names))}: {statement}", terminal_width())
     range_text = f"range of latency: {LATENCY_LOW:g} to {LATENCY_HIGH:g} times the model"
     yield from labeled_lines("  ", f"{range_text}: {LATENCY_SOURCE}", terminal_width())

@@ -111,17 +111,17 @@ def _trend_lines(trend: Trend, *, picture_width: int) -> Iterator[Text]:
 
 
 def _band_lines(trend: Trend, band: BandTrend) -> Iterator[Text]:
-    first, last_size = size_text(band.sizes_bytes[0]), size_text(band.sizes_bytes[-1])
-    sizes = first if first == last_size else f"{first} to {last_size}"
+    first_size, last_size = size_text(band.sizes_bytes[0]), size_text(band.sizes_bytes[-1])
+    sizes = first_size if first_size == last_size else f"{first_size} to {last_size}"
     scores = [score for score in band.scores if score is not None]
     # The median of a few runs is not yet the usual level.
     reference_text = f"the median of {count_text(len(scores), 'run')}" if band.is_too_short else "usual"
-    last = f"last run at {scores[-1]:.1%} of {reference_text}" if scores else "no run"
+    last_run_text = f"last run at {scores[-1]:.1%} of {reference_text}" if scores else "no run"
     if not band.changes:
         result = "too few runs to detect a change" if band.is_too_short else "no change of level"
-        yield Text(f"{band.band} ({sizes}): {result}, {last}")
+        yield Text(f"{band.band} ({sizes}): {result}, {last_run_text}")
         return
-    yield Text(f"{band.band} ({sizes}): {count_text(len(band.changes), 'change')} of level, {last}")
+    yield Text(f"{band.band} ({sizes}): {count_text(len(band.changes), 'change')} of level, {last_run_text}")
     for change in band.changes:
         style, word = ("red", "slower") if change.shift < 0 else ("green", "faster")
         first_time, first_run = time_text(trend.times_s[change.first_index]), trend.names[change.first_index]

@@ -1,4 +1,4 @@
-"""Refuses commands that start their ranks themselves if a launcher started them as one of several processes."""
+"""Check for commands that start their ranks themselves: a launcher must not start several processes of them."""
 
 from busbw import engine
 from busbw.errors import UsageError

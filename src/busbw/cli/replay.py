@@ -133,7 +133,7 @@ def replay(
 
 
 def _warn_of_long_replay(objective: Objective) -> None:
-    """Warns if the replay would take minutes on the host backend."""
+    """Warns if the flags select the host backend and a step would take minutes there."""
     assert objective.replay is not None
     step_bytes = objective.replay.argument_bytes()
     uses_host = "host" in objective.flags or "--backend=host" in objective.flags

@@ -223,7 +223,7 @@ def _redact_inputs(
         ReportInput(
             _without_titles(redacted_log),
             log_systems,
-            tuple(with_expectation_fields(redacted_log, log).tables),
+            judged=tuple(with_expectation_fields(redacted_log, log).tables),
         )
         # The log of the reference follows all others.
         for log, redacted_log, log_systems in zip(logs, redacted_logs[: len(logs)], systems_by_log, strict=True)

@@ -13,7 +13,7 @@ import msgspec
 
 from busbw import records
 from busbw.ab import Measurement, SessionRules, parse_side
-from busbw.ab.blocks import CHECK_BLOCK_FLAGS
+from busbw.ab.blocks import CHECK_BLOCK_FLAGS, CHECK_BLOCK_PREFIX
 from busbw.cli.comparison_options import resolution_option
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
@@ -38,7 +38,7 @@ SIZES = ("8K", "1M", "64M")
 """One size per band: latency, middle, plateau."""
 ENVIRONMENT_FILE = "tuned.env"
 TUNER_FILE = "nccl_tuner.conf"
-_CHECK_BLOCK = "proof-000"
+_CHECK_BLOCK = f"{CHECK_BLOCK_PREFIX}000"
 """Name of the block that checks the current settings."""
 
 

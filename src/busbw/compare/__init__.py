@@ -177,7 +177,7 @@ class _SideContent(NamedTuple):
         return self.wrong_rows.sentences(self.side.label, self.tables)
 
 
-def _require_like_loads(a: _SideContent, b: _SideContent) -> None:
+def _require_like_traffic(a: _SideContent, b: _SideContent) -> None:
     """Raises UsageError if two tables differ in their traffic: --skew, --with or -H."""
     if not a.tables:
         return
@@ -185,9 +185,9 @@ def _require_like_loads(a: _SideContent, b: _SideContent) -> None:
     first = next(tables)
     name_a, name_b = a.side.label, b.side.label
     for table in tables:
-        if load_differences := find_traffic_differences(first, table, run_name=name_a, other_name=name_b):
+        if traffic_differences := find_traffic_differences(first, table, run_name=name_a, other_name=name_b):
             raise UsageError(
-                f"{name_a} and {name_b} measured unlike traffic: {differences_text(load_differences)}",
+                f"{name_a} and {name_b} measured unlike traffic: {differences_text(traffic_differences)}",
                 remedy="compare runs with the same --skew, --with and -H",
             )
 
@@ -208,7 +208,7 @@ def _compare(
     figures_a, figures_b, system_notes = separate_systems(
         (observations_a, a.tables), (observations_b, b.tables), any_system=any_system
     )
-    _require_like_loads(a, b)
+    _require_like_traffic(a, b)
     points = require_common(figures_a, figures_b)
     pairs = [(figures_a[point], figures_b[point]) for point in points]
     results = judge_points(points, pairs, resolution=resolution, has_claims=has_claims)

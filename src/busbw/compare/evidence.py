@@ -83,7 +83,8 @@ def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
     samples_describe_quantity = quantity != "time_us"
     if samples_describe_quantity and (evidence := _evidence_from_iterations(comparison, quantity, alpha)):
         return evidence
-    # Logs with device times print the device time and `time_us`. No log prints the median.
+    # Logs with device times print the device time and `time_us`, so each is compared by its own figures. No log prints
+    # the median.
     is_printed = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
     return _evidence_from_means(comparison.a, comparison.b, (quantity,) if is_printed else _PRINTED_QUANTITIES)
 

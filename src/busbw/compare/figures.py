@@ -148,7 +148,7 @@ class PointFigures:
 
 
 def have_device_times(*sides: PointFigures) -> bool:
-    """True if every figure has a device time. False for no figures."""
+    """True if every figure has a device time above 0. False for no figures."""
     times_us = [side.known_values("device_time_us") for side in sides]
     figure_count = sum(map(len, sides))
     return 0 < figure_count == sum(map(len, times_us)) and all(map(all, times_us))

@@ -85,7 +85,7 @@ class _Configuration(NamedTuple):
 
     facts: SystemFacts
     figures: dict[tuple[int, Placement, bool], PointFigures]
-    """Figures of the result by size, placement and `PointKey.together`.
+    """Objects of `_FigureCollector.by_point`, by size, placement and `PointKey.together`.
 
     A lookup here is faster than to make a point for each of a million figures."""
 

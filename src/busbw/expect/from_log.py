@@ -51,12 +51,12 @@ def _stated_system(table: Table) -> System | None:
 def effective_system(
     table: Table, system: System | None, *, nics: Nics | None = None, sharp: bool = False
 ) -> System | None:
-    """Returns the system that figures of a table are expected for. None if it is unknown.
+    """Returns the system for the expectation of a table. None if it is unknown.
 
     Args:
         table: The table. If `system` is None, its log must name the system.
         system: System that the user states.
-        nics: NICs that the user states. They replace the NICs of the system.
+        nics: NICs that the user states. Their number and rate replace those of the system.
         sharp: True if the user states that the network reduces.
     """
     system = system or system_of(table)
@@ -212,7 +212,7 @@ def estimator(table: Table, system: System | None = None, *, sharp: bool = False
         sharp: True if the user states that the network reduces.
 
     Returns:
-        A function that returns None if there is no expectation: unknown system, one rank, or size 0.
+        A function that returns None if a row has no expectation, as with one rank or size 0.
     """
     table_system = effective_system(table, system, sharp=sharp)
     if table_system is None:

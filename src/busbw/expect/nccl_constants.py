@@ -1,4 +1,7 @@
-"""Constants of NCCL's cost model that several routes share: latencies, protocols and efficiencies."""
+"""Constants of NCCL's cost model that several routes share: latencies, protocols and efficiencies.
+
+A domain is a node, or a rack with nodes that NVLink joins.
+"""
 
 from busbw.expect.types import Efficiency, Protocol
 from busbw.system import Fabric, System

@@ -48,7 +48,7 @@ _PAIRS = {
 
 
 def find_pair(scenario: Scenario, system: System, fabric: Fabric | None) -> Pair | None:
-    """Returns the figures for two GPUs. None for other jobs and systems, which have no measurements.
+    """Returns the figures for two GPUs. None for other scenarios and systems, which have no measurements.
 
     Bridges join pairs directly, and two GPUs of a mesh have a link of their own: both reach their plateau earlier.
     """

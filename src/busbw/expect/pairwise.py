@@ -1,4 +1,7 @@
-"""Makes the route of collectives that consist of point-to-point transfers, such as alltoall and sendrecv."""
+"""Makes the route of collectives that consist of point-to-point transfers, such as alltoall and sendrecv.
+
+A domain is a node, or a rack with nodes that NVLink joins.
+"""
 
 import math
 
@@ -30,21 +33,6 @@ HYPERCUBE = Efficiency(
 )
 _POST_US = 1.0
 """CPU time for each message that is posted to a NIC."""
-
-
-def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[Limit]) -> tuple[float, float]:
-    """Returns the traffic on a GPU's NICs, and the seconds per GB of busbw of the steps within a domain.
-
-    Each of n ranks receives n - 1 parts. Step k swaps 2^k parts between ranks that differ in bit k of their number.
-    These ranks are in one domain if 2^(k+1) divides the number of ranks per domain. Let b be the largest power of two
-    that divides this number: then b - 1 parts stay within the domain, and n - b parts cross NICs.
-
-    Example: of 16 ranks in domains of 8, b is 8. Steps 0 to 2 move 1 + 2 + 4 = 7 parts, and step 3 moves 8 over NICs.
-    """
-    aligned_ranks = domain_size & -domain_size  # b, the lowest set bit of the number of ranks per domain
-    traffic = (scenario.ranks - aligned_ranks) / (scenario.ranks - 1)
-    links_gbps = min((limit.busbw_gbps for limit in links_within), default=math.inf)
-    return traffic, (1 - traffic) / links_gbps
 
 
 def pairwise_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
@@ -91,13 +79,28 @@ def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_wi
     )
 
 
+def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[Limit]) -> tuple[float, float]:
+    """Returns the traffic on a GPU's NICs, and the seconds per GB of busbw of the steps within a domain.
+
+    Each of n ranks receives n - 1 parts. Step k swaps 2^k parts between ranks that differ in bit k of their number.
+    These ranks are in one domain if 2^(k+1) divides the number of ranks per domain. Let b be the largest power of two
+    that divides this number: then b - 1 parts stay within the domain, and n - b parts cross NICs.
+
+    Example: of 16 ranks in domains of 8, b is 8. Steps 0 to 2 move 1 + 2 + 4 = 7 parts, and step 3 moves 8 over NICs.
+    """
+    aligned_ranks = domain_size & -domain_size  # b, the lowest set bit of the number of ranks per domain
+    traffic = (scenario.ranks - aligned_ranks) / (scenario.ranks - 1)
+    links_gbps = min((limit.busbw_gbps for limit in links_within), default=math.inf)
+    return traffic, (1 - traffic) / links_gbps
+
+
 def _pairwise_efficiency(scenario: Scenario, fabric: Fabric | None, domains: int, pair: Pair | None) -> Efficiency:
     if domains == 1 and fabric is not None and fabric.kind == "PCIe":
         return PCIE
     if scenario.collective == "hypercube":
         return HYPERCUBE
     if domains > 1:
-        return NET_RING
+        return NET_RING  # named after the ring, but its figures are rates of NICs
     return pair.efficiency if pair else PAIRWISE
 
 

@@ -24,13 +24,13 @@ LATENCY_SOURCE = "4 x H200: 9 us in a CUDA graph, 20 us launched one by one, 4.3
 """Source of both factors."""
 
 _MIN_LAUNCHED_HIGH_US = 36.0
-"""Minimum of the upper end of the healthy range for the latency of operations that the CPU launches.
+"""If the CPU launches the operations, the healthy range of their latency ends here or higher.
 
-The launch dominates the time of small operations, so this minimum does not depend on the collective. It is 20 us, the
+The launch dominates the time of small operations, so this value does not depend on the collective. It is 20 us, the
 time of a small operation on 4 x H200, times 1.8, the factor between two starts of one command
-(`statistics.run_variation`). With -g 4 on the same GPUs, a broadcast of 1 KiB takes 25 us, which is below this minimum.
-Alltoall takes up to 40 us (bench/results/h200-x4-parity.md). There the model's latency, and further launches, give a
-higher upper end."""
+(`statistics.run_variation`). With -g 4 on the same GPUs, a broadcast of 1 KiB takes 25 us, which is in this range.
+Alltoall takes up to 40 us (bench/results/h200-x4-parity.md): for it, the model's latency and further launches give a
+higher end."""
 
 _LAUNCH_US = 2.9
 """Time that a thread needs for each further kernel launch. Measured on 4 x H200 with empty kernels in a stream."""

@@ -35,8 +35,9 @@ from busbw.expect.types import TUNING_SOURCE, Efficiency, Limit, Protocol, Route
 from busbw.system import Fabric, Nics, SourcedValue, System
 
 # Fractions of their limits that routes reach, as in nccl_constants.py. NVLS: the NVLink switch reduces. NVLSTree: NVLS
-# in each domain, and a tree between domains. CollNet, and NVLS between domains: the network reduces (SHARP). In the
-# sources, "it" is the limit of the route.
+# in each domain, and a tree between domains. CollNet, and NVLS between domains: the network reduces (SHARP).
+# TREE_PAIR is for NVLSTree on two domains, TREE_NET for more domains and for Tree. In the sources, "it" is the limit of
+# the route.
 RING = Efficiency(
     low=0.92,
     typical=0.97,

@@ -29,6 +29,7 @@ class Scenario(Struct, kw_only=True, frozen=True):
     groups: int = 1
     """Number of equal groups that run at once and share a node's NICs (NCCL_TESTS_SPLIT)."""
     dtype: str | None = None
+    """Element type, which does not change the expectation. None if unknown."""
     nvls: bool = True
     """True if the NVLink switch may reduce (NCCL_NVLS_ENABLE)."""
     gpus_per_thread: int | None = 1
@@ -73,6 +74,7 @@ class Limit(Struct, kw_only=True, frozen=True):
     @property
     def busbw_gbps(self) -> float:
         """Busbw at which the link is saturated."""
+        # A GB of busbw takes traffic / capacity_gbps seconds on these links, and outside_s_per_gb seconds on others.
         return self.capacity_gbps / (self.traffic + self.outside_s_per_gb * self.capacity_gbps)
 
 

@@ -1,6 +1,6 @@
-"""Verdicts on a run: GOOD, SLOW, BROKEN or UNSURE, per band of sizes, with the evidence.
+"""Verdicts on the configurations of a log: GOOD, SLOW, BROKEN or UNSURE, with the evidence.
 
-`judge` (verdicts.py) judges a log. `grade.py` decides the grade of each band of sizes.
+`judge` (verdicts.py) judges a log. `grade.py` decides the grade of each configuration and of its bands of sizes.
 """
 
 from busbw.judge.reference_comparison import ReferenceComparison, compare_with_reference

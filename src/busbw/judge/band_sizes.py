@@ -12,7 +12,7 @@ from busbw.judge.types import JudgedFigure, Outcome
 from busbw.logs import Placement
 
 MIN_UNSTEADY_FACTOR = 1.5
-"""Factor beyond the median of all passes from which a single pass shows a fault that comes and goes."""
+"""Minimum ratio of one pass to the median of all passes that shows a fault that comes and goes."""
 _MAX_QUIET_DIFFERENCE = 0.30
 """Maximum relative difference between the placements of one size on a quiet machine."""
 _MIN_DROP = 0.15

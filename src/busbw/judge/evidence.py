@@ -44,7 +44,16 @@ def collect_evidence(
     *,
     by_expectation: bool,
 ) -> Evidence:
-    """Returns the facts that the grade depends on. Only figures without an obstacle are compared with the yardstick."""
+    """Returns the facts that the grade depends on. Only figures without an obstacle are compared with the yardstick.
+
+    Args:
+        series: Figures to judge.
+        yardstick: Yardstick of the series, or the reason for its absence.
+        context: Context of the series.
+        system: System that the user states; None if the log decides.
+        refused_count: Number of rows of the table that could not be read.
+        by_expectation: True if the yardstick is the expectation, false if the user chose a reference.
+    """
     if wrong_data := _wrong_data_reason(series):
         return Evidence(wrong_data=(wrong_data,))
     if obstacle := _find_obstacle(series, yardstick, context.expectation, system, by_expectation=by_expectation):
@@ -99,10 +108,7 @@ def _find_obstacle(
     *,
     by_expectation: bool,
 ) -> Reason | None:
-    """Returns the reason why the figures cannot be judged by the yardstick. None if they can be judged.
-
-    `system` is the system that the user states, if any. `by_expectation` is false if the user chose a reference.
-    """
+    """Returns the reason why the figures cannot be judged by the yardstick. None if they can be judged."""
     if series.is_call and by_expectation and isinstance(yardstick, Reason):
         return Reason("no_expectation", "no expectation of communicator operations is known", _NO_EXPECTATION_REMEDY)
     if series.ranks == 1 and not series.is_call:

@@ -192,7 +192,7 @@ def _find_outcome(point: SeriesPoint, limits: SizeLimits) -> Outcome:
     range_us = limits.range_us
     low_us, high_us = point.interval_us or (point.time_us, point.time_us)
     if low_us > range_us.high:
-        # If the time is inside its range without the spread of the iterations, the machine was probably busy.
+        # If the spread explains the excess, the machine was probably busy.
         time_without_spread_us = point.time_us / (1 + (point.spread or 0.0))
         return "slower" if time_without_spread_us > range_us.high else "unclear"
     if high_us < range_us.low:
@@ -279,6 +279,7 @@ def _decide_slow_band(sizes: BandSizes, worst_figure: JudgedFigure) -> tuple[Gra
     """
     is_single_size = len(sizes.all) == 1
     are_all_noisy = len(sizes.noisy) == len(sizes.all)
+    # Noise at all of several sizes may explain the slow ones, so this test comes first.
     if are_all_noisy and not is_single_size:
         noise_text = "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
         return _doubt_slow_placement(sizes) or ("UNSURE", noise_text)
@@ -324,6 +325,7 @@ def _doubt_noisy_band(sizes: BandSizes) -> tuple[Grade, str] | None:
             "UNSURE",
             f"the placements of {count_text(len(sizes.noisy), 'size')} disagree: measure longer on a quiet machine",
         )
+    # `_decide_lone_sizes` decides about a single slow size among three or more.
     if len(sizes.slow) > 1 or len(sizes.slow) > size_count / 3:
         return (
             "UNSURE",

@@ -26,6 +26,7 @@ class RateFactors(NamedTuple):
     ratio: float | None
     """busbw / algbw."""
     has_collective: bool
+    """False if the collective is unknown. `algbw` is then assumed to be 1, but no time is derived from it."""
 
     @classmethod
     def of(cls, table: Table, row: Row) -> "RateFactors":

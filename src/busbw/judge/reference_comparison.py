@@ -98,6 +98,7 @@ def _reference_figures(expectation: Expectation, yardstick: Yardstick) -> tuple[
     factor = collectives()[expectation.job.collective].bus_factor_of(expectation.job.ranks)
     figures = []
     for estimate in expectation.estimates:
+        # A reference without this placement has the times of its other placement.
         range_us = yardstick.range_us(estimate.size_bytes, "out_of_place")
         if range_us is None:
             continue

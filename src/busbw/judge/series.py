@@ -1,6 +1,7 @@
 """Makes series from a log: all figures of one configuration by size, prepared for judging.
 
-A configuration is the rows that differ only in size and pass. A point is one size in one placement, over all passes.
+A configuration is the rows that differ only in size and pass (-N). A point is one size in one placement, over all
+passes.
 """
 
 import statistics
@@ -33,10 +34,10 @@ class SeriesPoint(Struct, kw_only=True, frozen=True, gc=False):
     time_us: float
     busbw_gbps: float | None
     median_us: float | None = None
-    """Median over iterations of the slowest rank's time; `time_us` if the samples exclude launch time. None without
-    statistics or with several passes."""
+    """Median over iterations of the slowest rank's time. If the samples exclude launch time, this is `time_us`. None
+    without statistics, and for several passes."""
     median_interval_us: tuple[float, float] | None = None
-    """95 % confidence interval of the median. None if the log does not have it."""
+    """95 % confidence interval of the median. None if unknown, or if the samples exclude launch time."""
     interval_us: tuple[float, float] | None = None
     """`median_interval_us`, widened to include `time_us`."""
     algorithm: str = ""

@@ -42,7 +42,7 @@ WIDE_RANGE_FACTOR = 1.1
 In a wide range, verdicts state the distance of a figure from the typical one. In a narrower range they do not, because
 two healthy runs differ by up to 10 % above 8 KiB (`_RUN_VARIATION_BY_BAND` in judge/yardstick.py)."""
 _MAX_FEATURES = 3
-"""Maximum number of dips and cliffs of the curve that a verdict names, the deepest first."""
+"""Maximum number of `Verdict.features` that are named, the deepest first."""
 GRADES: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
 """Every grade, the worst first."""
 
@@ -160,12 +160,12 @@ class Verdict(Struct, kw_only=True, frozen=True):
     beside: tuple[str, ...] = ()
     """Notes that do not affect the grade, such as the nearest published figure and unchecked rows."""
     fit: Fit | None = None
-    """Latency and bandwidth fitted to one placement. None if no fit is possible."""
+    """Latency and bandwidth fitted to one placement. None if no fit is possible, or if the caller needs none."""
     half_bytes: float | None = None
     """Interpolated size that first reaches half of the maximum busbw. None if already the smallest size does, or if
     unknown."""
     features: tuple[CurveFeature, ...] = ()
-    """Dips and cliffs of the busbw curve."""
+    """Dips, cliffs and steps of the curve. Empty also if the caller needs none."""
 
     def labeled_sentences(self) -> list[tuple[str, str]]:
         """Returns all findings in reading order, each with its label."""

@@ -61,7 +61,7 @@ def judge_configurations(
 
     Args:
         log: Log to judge.
-        system: System of the run; None to derive it from the log's devices.
+        system: System of the run; None to derive it from the log.
         nics: NICs of a node; None to use those of the system.
         sharp: True if the network reduces; False to use the system's description.
         selection: Reference to judge by instead of the expectation; None for the expectation.

@@ -84,7 +84,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     sizes_bytes: frozenset[int] = frozenset()
     """Sizes with a figure of their own. Ranges of other sizes are interpolated. Empty for an expectation."""
     is_of_this_machine: bool = True
-    """True if the typical time is the healthy time of this machine.
+    """True if the typical time is taken for the healthy time of this machine, as for each reference.
 
     False for an expectation: the healthy time of this machine may be anywhere in the range.
     """
@@ -128,7 +128,7 @@ class Yardstick(Struct, kw_only=True, frozen=True):
 def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:
     """Makes a yardstick of an expectation. `assumes_nics` is true if neither log nor user states the NICs."""
     estimates = {estimate.size_bytes: estimate for estimate in expectation.estimates}
-    # The plateau comes from the system's limit, because a short sweep may not reach it.
+    # The plateau band refers to the plateau of the best route, which a short sweep may not reach.
     plateau_gbps = expectation.best.plateau_gbps if expectation.best else 0.0
     plateau_sizes = [
         size_bytes

@@ -1,4 +1,4 @@
-"""Selects the yardstick of a series: the named reference, the nearest published one, or the expectation."""
+"""Selects the yardstick of a series: a published reference, a reference log, or the expectation."""
 
 from msgspec.structs import replace
 
@@ -40,7 +40,7 @@ def select_yardstick(
 
 
 def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:
-    """Adds a blocker to an automatically chosen yardstick if the log does not state the GPU or the NICs that it uses.
+    """Adds a blocker to an automatically chosen yardstick if the run's GPU, or the NICs that it uses, are not stated.
 
     With a named reference the user vouches for the similarity.
     """

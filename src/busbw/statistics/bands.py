@@ -18,8 +18,8 @@ LATENCY_BYTES = 8192
 PLATEAU_SHARE = 0.9
 """The plateau begins at the smallest size above LATENCY_BYTES with at least this share of the maximum bandwidth.
 
-0.9 means 90 %. `find_plateau_start` uses the maximum of a curve. `judge/yardstick.py` uses the limit of the links
-instead, if the yardstick states one.
+`find_plateau_start` uses the maximum of a curve. For an expectation, `judge/yardstick.py` uses the plateau of the best
+route instead.
 """
 
 

@@ -42,16 +42,16 @@ VARIATIONS: dict[LaunchMode, RunVariation] = {
         up_to_bytes=8 << 20,
         description="one thread that launches several GPUs",
         source="ten starts of each program on 2 and on 4 H200, at 1 KiB, 32 KiB and 1 MiB: at most 1.77; "
-        "longest over shortest of other rounds of one program at one size: above 1.8 in 4 of 468 on 4 H200, up to 8 "
-        "MiB, at most 2.52, and in 18 of 108 on 2 H200, below 1 MiB, at most 1.89 "
+        "longest over shortest of other rounds of one program at one size: on 4 H200 up to 8 MiB, 4 of 468 ratios "
+        "above 1.8, at most 2.52; on 2 H200 below 1 MiB, 18 of 108 above 1.8, at most 1.89 "
         "(bench/results/h200-x*-parity*.md, -g)",
     ),
     "one each": RunVariation(
         factor=1.8,
         up_to_bytes=1 << 20,
         description="GPUs launched by a thread or process each",
-        source="longest over shortest of the rounds of one program at one size, on 2 and on 4 H200: 19 of 20 up "
-        "to 1.61, 1 of 600 above 1.8, at most 2.20 (bench/results/h200-x*-parity*.md, processes)",
+        source="longest over shortest of the rounds of one program at one size, on 2 and on 4 H200: 95 % of 600 ratios "
+        "up to 1.61, 1 above 1.8, at most 2.20 (bench/results/h200-x*-parity*.md, processes)",
     ),
     "graph": RunVariation(
         factor=1.0, up_to_bytes=0, description="operations in a CUDA graph", source="launching adds no variation"

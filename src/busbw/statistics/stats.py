@@ -24,7 +24,7 @@ An estimated probability of 0.1 % then has an error of about a quarter."""
 _MAX_ENUMERATED_QUADRUPLES = 13
 """Up to this number of quadruples, all 2^n relabelings are enumerated."""
 _MIN_LEVEL = 0.95
-"""Minimum confidence level of each interval, even if the rule over all rows permits less."""
+"""Minimum confidence level of each interval, even if `alpha` of `judge_quadruples` permits less."""
 
 MIN_STRETCHES = 4
 """Minimum number of stretches for a variance."""
@@ -67,7 +67,7 @@ class QuadrupleTest:
     changed: tuple[bool, ...]
     """True per row if the intervals of the row and of a neighbor exclude zero on the same side.
 
-    A row without neighbors needs only its own interval. The error probability holds for all rows together."""
+    A row without neighbors needs only its own interval. `alpha` of `judge_quadruples` holds for all rows together."""
     level: float
     """Confidence level of each single interval. 0 without intervals."""
 
@@ -87,10 +87,10 @@ def judge_quadruples(
     minus the number in which it is slower. A change is reported if the lead in a row and in its neighbor reaches a
     limit for the same side. A row in no pair needs only its own lead.
 
-    The order of the sides in each quadruple is random. If the sides do not differ, the opposite order would only have
-    flipped the signs of the quadruple's differences, in all table rows. A relabeling flips the signs of any number of
-    whole quadruples. All relabelings are equally probable then, so the leads of all relabelings are the distribution
-    under chance. Relabelings preserve the correlation of sizes, drifts, bursts and the modes of the machine.
+    A relabeling flips the signs of all differences in any number of whole quadruples, as if these had the opposite
+    order of sides. The order is random, so all relabelings are equally probable if the sides do not differ. Then the
+    leads of all relabelings are the distribution under chance. Relabelings preserve the correlation of sizes, drifts,
+    bursts and the modes of the machine.
 
     The limit is the smallest lead for which at most `alpha` of all relabelings report any change. The limit is larger
     if the intervals would otherwise have a level below `_MIN_LEVEL`.
@@ -191,13 +191,14 @@ def _interval_limit(quadruples: int) -> int:
 
 @dataclass(frozen=True)
 class SampleSummary:
-    """Mean of the observations of one side, with its variance. All fields are of logarithms."""
+    """Typical time of one side, with the variance of this estimate. All fields are of logarithms of times."""
 
     mean: float
+    """Mean over the runs, or the median over the iterations of one run."""
     variance_of_mean: float
     degrees_of_freedom: float
     spread: float = 0.0
-    """Interquartile range of the single observations."""
+    """Interquartile range of the iterations of one run. 0 in a summary of several runs."""
     rounding: float = 0.0
     """Maximum error of the mean due to the rounding of printed observations. Infinite if a time may have been 0."""
 

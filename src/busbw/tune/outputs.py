@@ -18,6 +18,7 @@ TUNER_FIELDS = (
     "collective_type", "min_bytes", "max_bytes", "algorithm", "protocol", "channels",
     "nNodes", "nRanks", "numPipeOps", "regBuff",
 )  # fmt: skip
+# Spellings of the plugin: of collectives, and of the values of NCCL_ALGO and NCCL_PROTO in lower case.
 _COLLECTIVES = {name: name.replace("_", "") for name, entry in collectives().items() if entry.runs_as_ring}
 _ALGORITHMS = {
     "ring": "ring",
@@ -29,7 +30,6 @@ _ALGORITHMS = {
     "pat": "pat",
 }
 _PROTOCOLS = {"ll": "ll", "ll128": "ll128", "simple": "simple"}
-"""These three tables have the plugin's spelling: of collectives, and of NCCL_ALGO and NCCL_PROTO in lower case."""
 
 
 @dataclass(frozen=True)

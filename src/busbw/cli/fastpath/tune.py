@@ -178,6 +178,7 @@ def _tune_collectives(
         if target in targets_without_windows:
             continue
         target_folder = make_folder(run_folder / target.folder_name)
+        # The tuner adds sentences to `skipped`.
         tuner = TableTuner(target, target_folder, on_progress, check_interrupt, skipped=results.skipped)
         try:
             decisions = tuner.tune_collective(name)

@@ -1,4 +1,4 @@
-"""Sentence about the correctness of a run's data, which `busbw run` and `busbw launch` print at the end."""
+"""Sentence about the correctness of a run's data, which `busbw run`, `launch` and `replay` print at the end."""
 
 from collections.abc import Iterable
 

@@ -30,9 +30,10 @@ def speed_sentence(verdicts: Sequence[Verdict]) -> str:
 
 
 def _evidence_text(verdict: Verdict) -> str:
-    """Returns the figure of the band with the largest sizes that has the verdict's grade. Otherwise the reason.
+    """Returns the figure of the band with the largest sizes that has the verdict's grade.
 
-    If a run is UNSURE because of its smaller sizes, the grade and figure of its largest sizes follow the reason.
+    For UNSURE, or without such a band, returns the reason. If the largest sizes have another grade than UNSURE, their
+    grade and figure follow the reason.
     """
     band = next((band for band in reversed(verdict.bands) if band.grade == verdict.grade), None)
     if verdict.grade != "UNSURE" and band is not None:
