@@ -1,5 +1,6 @@
 #include "watch/job_runner.hpp"
 
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -397,18 +398,27 @@ TEST_CASE(
 TEST_CASE("run_job: the processes that started end if a later one cannot start") {
   if (geteuid() != 0) return;  // the limit needs a user without other processes
   ChildProcess parent([] {
-    const rlimit limit{4, 4};
+    rlimit limit;
+    getrlimit(RLIMIT_NPROC, &limit);
+    limit.rlim_cur = 4;
     constexpr uid_t kUnusedUser = 3'141'592;
-    if (setresuid(kUnusedUser, kUnusedUser, kUnusedUser) != 0 || setrlimit(RLIMIT_NPROC, &limit) != 0)
+    if (setrlimit(RLIMIT_NPROC, &limit) != 0 || setresuid(kUnusedUser, kUnusedUser, kUnusedUser) != 0)
       return std::string("not limited");
+    // The processes that start may start threads.
+    pthread_atfork(nullptr, nullptr, [] {
+      rlimit limit;
+      getrlimit(RLIMIT_NPROC, &limit);
+      limit.rlim_cur = limit.rlim_max;
+      setrlimit(RLIMIT_NPROC, &limit);
+    });
     const auto& log = *new Shared<CallbackLog>;
     auto& job = *new LocalJob(8);
     const auto& callbacks = *new JobCallbacks(callbacks_of(log, [&](int rank) { wait_for_abort(job, rank); }));
     return result_text(run_job(job, {8, 1, kSafetyLimitS}, callbacks), log);
   });
   const std::string said = parent.said();
+  CAPTURE(said);
   CHECK(said.starts_with("exit 3 finishes 1: cannot start process "));
   CHECK(said.ends_with("use fewer processes"));
-  INFO(said);
 }
 #endif
