@@ -50,6 +50,8 @@ _SLOW_DEVIATIONS = 3.0
 """A flow is slow if its unexplained excess is more than this many times the noise, and more than `MIN_SLOW`."""
 _MIN_SUPPORT = 1.0
 """Log evidence above which a flow supports a part."""
+_NOISE_FLOWS = 4096
+"""Number of flows of a class that suffice for the noise of its iterations. All flows would take seconds."""
 _MIN_INTERMITTENT_SHARE, _MIN_INTERMITTENT_FLOWS = 0.06, 2
 """Minimum share and minimum number of supporting flows of a part that is slow now and then."""
 
@@ -298,6 +300,7 @@ def _iteration_noise(observed: Observations) -> Values:
     noise = np.zeros(int(observed.classes.max(initial=0)) + 1)
     for class_number in np.unique(observed.classes):
         flows = np.flatnonzero((observed.classes == class_number) & ~observed.is_dead)
+        flows = flows[:: max(len(flows) // _NOISE_FLOWS, 1)]
         if len(flows):
             deviations = np.abs(observed.iterations[flows] - observed.level[flows, None])
             noise[class_number] = NORMAL_MAD * np.nanmedian(deviations)
