@@ -12,7 +12,7 @@ namespace busbw::profiler {
 /// Such as "AllReduce".
 trace::Function function_of(std::string_view name);
 trace::Function function_of(std::uint8_t number);
-/// Such as "ncclFloat16". "Unknown" becomes uint8, because NCCL has no other name for uint8.
+/// Such as "ncclFloat16". The name "Unknown" becomes uint8: NCCL passes it to profilers for ncclUint8.
 std::uint8_t datatype_of(std::string_view name);
 std::uint8_t datatype_of(std::uint8_t number);
 /// Such as "RING".

@@ -31,7 +31,9 @@ struct Traffic {
   double bus_factor = 1;
 };
 
-/// Range of elements in a rank's buffer, and the source of their expected values.
+/// Range of elements in a rank's buffer, and the source of their expected values. Every rank has two endless streams of
+/// test data: values to reduce (`contribution`) and values to move (`moved`). The results of a reduction are a stream,
+/// too.
 struct Segment {
   enum class Source {
     contribution,  // input of rank `source_rank` to a reduction

@@ -18,7 +18,7 @@ namespace busbw {
 namespace {
 
 constexpr std::uint64_t kWhole = std::uint64_t{1} << kShareBits;
-constexpr std::size_t kBlockBytes = 16;
+constexpr std::size_t kBlockBytes = 16;  // shares are whole blocks, so that they are aligned
 /// Maximum exponent of a Zipf distribution. Even with two ranks, the less popular one then gets only 2^-16 of the data.
 constexpr double kMaxExponent = 16;
 
@@ -65,15 +65,16 @@ ReceiverShares hot_shares(int hot_count, std::uint64_t seed, int ranks) {
   return shares_of(weights, seed, ranks);
 }
 
+/// The elements after the last whole block, the rest, go to the last rank that has a share.
 std::size_t elements_of_receiver(const ReceiverShares& shares, std::size_t count, std::size_t element_bytes, int to) {
   const auto receiver = static_cast<std::size_t>(to);
   const std::uint64_t start = receiver == 0 ? 0 : shares.ends[receiver - 1];
   const std::uint64_t end = shares.ends[receiver];
-  if (start == end) return 0;  // also if `end` is kWhole: an earlier rank then gets the rest
+  if (start == end) return 0;  // no share, so it does not get the rest either
   const std::size_t block_elements = kBlockBytes / element_bytes;
   const std::size_t blocks = count / block_elements;
   const auto elements_before = [&](std::uint64_t share) { return ((blocks * share) >> kShareBits) * block_elements; };
-  const std::size_t end_element = end == kWhole ? count : elements_before(end);  // the last rank also gets the rest
+  const std::size_t end_element = end == kWhole ? count : elements_before(end);
   return end_element - elements_before(start);
 }
 

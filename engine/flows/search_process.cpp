@@ -1,4 +1,5 @@
-// Starts the search with one pipe for requests and one for answers, and selects the exit code of the search or the job.
+// Starts the search (`busbw find`) with two pipes. The search writes requests for measurements to one of them, and
+// reads this job's answers from the other. Also selects the exit code: that of the search or of the job.
 #include "flows/search_process.hpp"
 
 #include <fcntl.h>

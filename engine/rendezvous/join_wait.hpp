@@ -27,9 +27,11 @@ class JoinWait {
   void run();
 
  private:
+  /// Counts the missing processes as lost, or throws Error.
   void give_up(const std::vector<int>& missing);
   std::string missing_text(const std::vector<int>& missing) const;
   std::string timeout_message(const std::vector<int>& missing) const;
+  /// Hint at processes with another token or version, for the end of a message. Empty without such processes.
   std::string mismatch_text() const;
 
   TcpStoreServer& server_;

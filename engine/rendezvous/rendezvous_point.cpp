@@ -235,7 +235,8 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
       throw Error(is_plausible ? exit : ExitCode::environment, rejection_text(result.failure.message));
     }
     case Kind::other_token:
-      // Not authenticated: the sender may not belong to the job, and process 0 may listen at another address.
+      // The answer has no proof, so it does not end the attempt. The sender may not belong to the job, and process 0
+      // may listen at another address.
       attempt.rejection = rejection_text(
           "the token differs: another job listens there, or BUSBW_TOKEN is not the same in all processes");
       attempt.error = fmt::format("{}: the token differs", endpoint.text());
@@ -295,10 +296,11 @@ TcpChannel RendezvousPoint::join(bool is_control) {
   int next_status_tick = kFirstStatusTicks;
   // After the first join the address is known, and a busy process 0 gets more time.
   int ticks_per_candidate = process_0_host_.empty() ? kFirstConnectTicks : kConnectTicks;
-  Backoff backoff(membership_.process, candidates_.empty(), attempt.limit_ticks);
+  // Lookups load a DNS server or the shared folder. Without candidates, the first lookup is due at once.
+  Backoff lookups(membership_.process, /*is_due_at_once=*/candidates_.empty(), attempt.limit_ticks);
   while (attempt.take_ticks_left() > 0) {
     callbacks_.on_tick();
-    const bool is_lookup_due = backoff.start_if_due(attempt.tick);
+    const bool is_lookup_due = lookups.start_if_due(attempt.tick);
     if (is_lookup_due) {
       CandidateLookup lookup = find_candidates();
       if (!lookup.problem.empty()) attempt.error = lookup.problem;

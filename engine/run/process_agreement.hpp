@@ -13,7 +13,7 @@ namespace busbw {
 
 /// Facts about one process.
 struct ProcessInfo {
-  int number = 0;              // of the process; not sent: process 0 sets it in the received facts
+  int number = 0;              // of the process; process 0 sets it after receiving, so `members` omits it
   std::string host;
   std::string host_identity;   // distinguishes hosts of the same name
   std::string arguments;       // command line as typed
@@ -30,6 +30,7 @@ struct ProcessInfo {
   NamedValues tuning;  // environment variables that should be equal in all processes
   std::vector<UnsupportedType> unsupported;  // requested types that the process does not support
 
+  /// Fields that are sent, as HasMembers requires.
   static auto members(auto& self) {
     return std::tie(self.host, self.host_identity, self.arguments, self.version, self.backend, self.trace,
                     self.library_version, self.library_path, self.library_sha256, self.store_address, self.gpus,
@@ -46,7 +47,7 @@ struct Agreement {
   std::vector<UnsupportedType> unsupported;  // types that at least one process does not support
 };
 
-/// Compares the processes of a job without the lost ones; process 0 is the first.
+/// Compares the processes of a job. `processes`: those that are not lost, beginning with process 0.
 /// Throws UsageError or EnvironmentError if two processes are incompatible; the message names them or their ranks.
 Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks_per_process);
 

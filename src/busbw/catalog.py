@@ -39,7 +39,7 @@ class Catalog(Generic[T]):
             value_type: Type that each file is decoded to.
             kind: Noun for one description in messages, such as 'reference'.
             remedy_malformed: Remedy for a file that cannot be decoded.
-            remedy_unknown: Makes the values that the remedy for an unknown name lists, from the known names.
+            remedy_unknown: Returns what to use instead of an unknown name, from the known names: 'a .toml file'.
             finish: Completes a decoded value, given the value and the file name without its suffix.
             folder: Folder below the package; empty if the files are in the package itself.
         """

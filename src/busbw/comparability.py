@@ -22,6 +22,11 @@ FactName = Literal[
     "collective", "ranks", "GPU", "hosts", "NICs", "transport", "method", "launches", "type", "operator", "library",
     "heading", "sweep", "kind", "size", "end", "skew", "neighbor", "transfers", "ranks of the test",
 ]  # fmt: skip
+"""Name of a fact about a run. `ranks` are those of a row's group, `ranks of the test` those of a test of comm_ops.
+
+Some names are only used elsewhere: `heading` and `sweep` label systems in `compare`; `kind`, `size` and `end` describe
+a reference in `check`.
+"""
 
 SYSTEM_FACTS: tuple[FactName, ...] = ("GPU", "hosts", "NICs", "transport")
 """Facts that describe the system."""
@@ -224,13 +229,11 @@ def find_system_difference(table: Table, system: System) -> Difference | None:
     log_system = system_of(table)
     if log_system is None:
         return None
-    is_log_of_processors, is_system_of_processors = log_system.generation == "host", system.generation == "host"
-    if is_log_of_processors and is_system_of_processors:
-        return None
     device_names = ", ".join(table.devices) or log_system.title
     is_listed = any(device.lower() in device_names.lower() for device in system.devices)
-    is_same_kind = is_log_of_processors == is_system_of_processors
-    if is_same_kind and (is_listed or _gpu_name(log_system) == _gpu_name(system)):
+    is_same_kind = (log_system.generation == "host") == (system.generation == "host")
+    are_processors = is_same_kind and system.generation == "host"  # all processors count as equal
+    if are_processors or (is_same_kind and (is_listed or _gpu_name(log_system) == _gpu_name(system))):
         return None
     return Difference("GPU", f"the log states {device_names}, and the stated system is {system.title}")
 

@@ -1,4 +1,4 @@
-// Reads environment variables, as text or as whole numbers.
+// Reads the variables by which launchers tell a process its place in the job, as text or as whole numbers.
 #include "rendezvous/world/variable_setting.hpp"
 
 #include <fmt/format.h>

@@ -126,41 +126,41 @@ class RunComparison:
     """Excess of each run over the healthy runs of its configuration, and the noise of each run."""
 
     def __init__(self, runs: GroupRuns, explained: Values, node: int | None = None) -> None:
-        """Compares all runs with the others: the runs that no known slow node slows.
+        """Compares all runs with their peers: the runs that no known slow node slows.
 
         Args:
             runs: The runs.
             explained: Excess of each run that slow nodes explain.
-            node: Node in question. The others are then only runs without this node. None: no node is in question.
+            node: Node in question. The peers are then only runs without this node. None: no node is in question.
         """
-        self.is_other: Mask = runs.is_compared & (explained < MIN_SLOW)
-        """True for each of the others."""
+        self.is_peer: Mask = runs.is_compared & (explained < MIN_SLOW)
+        """True for each of the peers."""
         if node is not None:
-            self.is_other &= ~runs.has_node[node]
-        self.excess, noise = _excess_and_noise(runs, self.is_other)
+            self.is_peer &= ~runs.has_node[node]
+        self.excess, noise = _excess_and_noise(runs, self.is_peer)
         run_noise = np.maximum(noise, _MIN_NOISE)[runs.configuration_numbers]
         self.is_slow: Mask = runs.is_compared & (self.excess > np.maximum(_SLOW_DEVIATIONS * run_noise, MIN_SLOW))
-        # The healthy level is a median of n other runs, which has the variance noise ** 2 * pi / 2 / n.
-        other_counts = np.array([max(self.is_other[same_runs].sum(), 1) for same_runs in runs.by_configuration])
-        self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / other_counts[runs.configuration_numbers])
-        slow_others = (self.is_slow & self.is_other).sum()
-        estimated_share = (slow_others + _PRIOR_RUNS * _MIN_SLOW_SHARE) / (self.is_other.sum() + _PRIOR_RUNS)
+        # The healthy level is a median of n peers, which has the variance noise ** 2 * pi / 2 / n.
+        peer_counts = np.array([max(self.is_peer[same_runs].sum(), 1) for same_runs in runs.by_configuration])
+        self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / peer_counts[runs.configuration_numbers])
+        slow_peers = (self.is_slow & self.is_peer).sum()
+        estimated_share = (slow_peers + _PRIOR_RUNS * _MIN_SLOW_SHARE) / (self.is_peer.sum() + _PRIOR_RUNS)
         self.slow_share = float(np.clip(estimated_share, _MIN_SLOW_SHARE, _MAX_SLOW_SHARE))
-        """Estimated share of slow runs among the others."""
+        """Estimated share of slow runs among the peers."""
 
 
-def _excess_and_noise(runs: GroupRuns, is_other: Mask) -> tuple[Values, list[float]]:
-    """Returns the excess of each run over the healthy level of the others, and the noise of each configuration."""
-    others_by_configuration = [same_runs[is_other[same_runs]] for same_runs in runs.by_configuration]
-    noise = [_first_noise([runs.levels[others] for others in others_by_configuration])] * len(others_by_configuration)
+def _excess_and_noise(runs: GroupRuns, is_peer: Mask) -> tuple[Values, list[float]]:
+    """Returns the excess of each run over the healthy level of its peers, and the noise of each configuration."""
+    peers_by_configuration = [same_runs[is_peer[same_runs]] for same_runs in runs.by_configuration]
+    noise = [_first_noise([runs.levels[peers] for peers in peers_by_configuration])] * len(peers_by_configuration)
     excess = np.zeros(len(runs.levels))
-    all_others = np.flatnonzero(is_other)
+    all_peers = np.flatnonzero(is_peer)
     for _ in range(2):  # level and noise depend on each other, so the second pass improves both
-        for same_runs, others, own_noise in zip(runs.by_configuration, others_by_configuration, noise, strict=True):
-            if len(others):
-                excess[same_runs] = runs.levels[same_runs] - healthy_level(runs.levels[others], own_noise)
-        for number, others in enumerate(others_by_configuration):
-            noise_runs = others if len(others) >= _MIN_OWN_NOISE_RUNS else all_others
+        for same_runs, peers, own_noise in zip(runs.by_configuration, peers_by_configuration, noise, strict=True):
+            if len(peers):
+                excess[same_runs] = runs.levels[same_runs] - healthy_level(runs.levels[peers], own_noise)
+        for number, peers in enumerate(peers_by_configuration):
+            noise_runs = peers if len(peers) >= _MIN_OWN_NOISE_RUNS else all_peers
             noise[number] = healthy_spread(excess[noise_runs], noise[number])
     return excess, noise
 
@@ -240,7 +240,7 @@ def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
         return np.zeros((2, len(LEVELS) + len(_SHARES)))
     comparison = RunComparison(runs, explained, node)
     # Slow runs without the node, with the same excess, are a reason against the node: they have another cause.
-    distance = comparison.excess[own, None] - comparison.excess[comparison.is_other & comparison.is_slow]
+    distance = comparison.excess[own, None] - comparison.excess[comparison.is_peer & comparison.is_slow]
     kernel = np.exp(-0.5 * (distance / _TAIL_WIDTH) ** 2) / (_TAIL_WIDTH * np.sqrt(2 * np.pi))
     tail = kernel.sum(axis=1) / max(distance.shape[1], 1)
     healthy_share = comparison.slow_share

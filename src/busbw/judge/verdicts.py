@@ -84,6 +84,7 @@ def judge_configurations(
             _judge_series(series, context, context_finder, system, refused_count)
             for series, context in zip(all_series, table_contexts, strict=True)
         ]
+        # A group that is slower than the other groups of its table gets another verdict.
         verdicts = compare_groups(all_series, [verdict for verdict, _ in judged], has_reference=has_reference)
         for series, context, (_, judged_series), verdict in zip(
             all_series, table_contexts, judged, verdicts, strict=True
@@ -129,7 +130,7 @@ def _judge_empty_table(log: Log, number: int, table: Table, system: System | Non
     wrong_data: list[Reason] = []
     if table.claimed_out_of_bounds:
         footer_reason = Reason("wrong_data", f"its footer counts {table.claimed_out_of_bounds} out of bounds")
-        wrong_data = [footer_reason, *reasons]
+        wrong_data = [footer_reason, *reasons]  # for wrong data, `decide` reports only these reasons
     verdict = _make_verdict(
         decide(Evidence(wrong_data=tuple(wrong_data), obstacles=tuple(reasons))),
         title=table.collective or table.program or "a table",

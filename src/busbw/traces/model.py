@@ -48,7 +48,7 @@ class RankTrace:
     lost_count: int = 0
     """Operations that the recorder could not store, or that are not valid."""
     first_unmatched: int | None = None
-    """Index of the first operation without a match, because an operation before it is missing. None: all can match."""
+    """From this index on, operations have no match, because one before them is missing. None: all can match."""
 
     @cached_property
     def steps(self) -> Steps | None:
@@ -73,7 +73,8 @@ class Trace:
     """Ordered by `rank`, without repetitions."""
     communicators: tuple[Communicator, ...]
     is_modelled: bool = False
-    """True if the trace was computed from the shape of a model. Its times then contain only computation."""
+    """True if the trace was computed from the shape of a model. Operations then take no time, and the
+    times between them are the computation."""
     problems: tuple[str, ...] = ()
     """Missing and contradictory facts, as sentences for users. The rest of the trace is valid."""
 
@@ -81,7 +82,8 @@ class Trace:
     def matching(self) -> Matching:
         """Each operation with the same operation of the other ranks of its communicator."""
         problems: list[str] = []
-        return Matching(match_operations(self, problems), tuple(problems))
+        operations = match_operations(self, problems)  # adds to `problems`
+        return Matching(operations, tuple(problems))
 
     @property
     def size(self) -> int:

@@ -118,7 +118,7 @@ def test_without_another_node_the_deciding_runs_have_no_partner() -> None:
 def test_one_slow_run_accuses_no_node() -> None:
     search = find_slow_nodes(GroupRuns(random_jobs(lambda _, number: 3 if number == 40 else 1)))
     assert (search.findings, search.undecided) == ([], [])
-    assert (search.comparison.is_slow & search.comparison.is_other).sum() == 1
+    assert (search.comparison.is_slow & search.comparison.is_peer).sum() == 1
 
 
 def test_fast_runs_on_one_node_do_not_clear_its_network() -> None:

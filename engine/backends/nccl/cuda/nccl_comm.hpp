@@ -21,11 +21,12 @@ inline bool may_be_error_of_peer(ncclResult_t result) {
   return result == ncclRemoteError || result == ncclSystemError || result == ncclInternalError;
 }
 
-/// One rank's ncclComm_t.
+/// One rank's ncclComm_t. If it survives losses (NcclOptions::survives_losses), its calls may return before they are
+/// done, and `rejoin` replaces it after a loss. Otherwise its calls block.
 class NcclComm {
  public:
-  /// Joins the communicator of `group`, on the current device, under unique ids that ranks of the group create. With
-  /// `NcclOptions::survives_losses`, the first call of `rejoin` joins instead. `library`, `world` and
+  /// Joins the communicator of `group`, on the current device, under unique ids that ranks of the group create. If
+  /// it survives losses, the first call of `rejoin` joins instead. `library`, `world` and
   /// `live_communicators` must outlive this. `rank_text`: "rank 3 on GPU 0000:0f:00", for errors.
   NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group, std::string rank_text,
            LiveCommunicators& live_communicators);

@@ -89,14 +89,15 @@ def summarize_logs(names: Sequence[str]) -> LogSummary:
         measured_s=None,
         complete=True,
         runs=int(runs.is_compared.sum()),
-        unexplained_runs=int((search.comparison.is_slow & search.comparison.is_other).sum()),
+        unexplained_runs=int((search.comparison.is_slow & search.comparison.is_peer).sum()),
+        # Rows of `is_usable` are nodes, columns are runs.
         not_covered=[name for name, is_usable in zip(runs.nodes, runs.is_usable, strict=True) if not is_usable.any()],
         notes=notes,
     )
 
 
 def _lines(summary: LogSummary) -> Iterator[str]:
-    yield from answer_lines(summary, lambda _: "")
+    yield from answer_lines(summary, cost_of=lambda _finding: "")
     if summary.healthy:
         yield "HEALTHY: no node is in slow runs more often than chance allows."
     if summary.not_covered:

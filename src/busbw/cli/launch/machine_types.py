@@ -89,7 +89,7 @@ def _details(machine_type: MachineType, width: int) -> Iterator[str]:
     if machine_type.aliases:
         yield f"also: {', '.join(machine_type.aliases)}"
     if machine_type.system:
-        yield f"what to expect: {_expect_command(machine_type)}"
+        yield f"what to expect: {_expect_command(machine_type, machine_type.system)}"
     for title, rows in _sections(machine_type):
         if rows:
             yield ""
@@ -117,7 +117,7 @@ def _value_lines(setting: str, text: str, column_width: int, width: int) -> Iter
     if is_too_long and len(single_line) <= width:
         yield single_line
         return
-    indent = " " * len(f"  {'':{column_width}}  ")
+    indent = " " * (column_width + 4)  # two blanks before and after the column
     first_line, *more_lines = textwrap.wrap(text, max(width - len(indent), _MIN_TEXT_WIDTH))
     if is_too_long:
         yield f"  {setting}"
@@ -127,10 +127,10 @@ def _value_lines(setting: str, text: str, column_width: int, width: int) -> Iter
     yield from (f"{indent}{line}" for line in more_lines)
 
 
-def _expect_command(machine_type: MachineType) -> str:
+def _expect_command(machine_type: MachineType, system_name: str) -> str:
     """Returns the `busbw expect` command, with `--nics` if the machine type's NICs differ from the system's."""
-    command = f"busbw expect all_reduce --system {machine_type.system}"
-    system_nics = system.find(machine_type.system or "").nics
+    command = f"busbw expect all_reduce --system {system_name}"
+    system_nics = system.find(system_name).nics
     if machine_type.nics_per_node is None or machine_type.nic_gbit is None:
         return command
     count, gbit = machine_type.nics_per_node.value, machine_type.nic_gbit.value

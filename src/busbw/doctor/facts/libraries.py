@@ -93,7 +93,10 @@ def _version(name: str, path: Path, content: bytes) -> str | None:
 
 
 def _variables_in(content: bytes) -> Iterator[str]:
-    """Yields the names of variables. The pattern omits the prefix OFI_, because it must begin with the text NCCL_."""
+    """Yields the names of variables.
+
+    `_VARIABLE` begins with the plain text NCCL_ to be fast, so the prefix OFI_ is looked up before each match.
+    """
     for match in _VARIABLE.finditer(content):
         prefix = "OFI_" if content.endswith(b"OFI_", 0, match.start()) else ""
         yield prefix + match[0].decode()

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 
 PROGRAM_MISSING = 127
 """Exit code of a shell that does not find its command."""
+_ALREADY_COLLECTED = 127
+"""Exit code of `wait` if an earlier `wait` has returned the exit code of the process. Some versions of bash use -1."""
 
 
 def find_program(programs: Sequence[str]) -> list[str]:
@@ -16,10 +18,10 @@ def find_program(programs: Sequence[str]) -> list[str]:
 def run_forwarding_signals(command: str, signals: Mapping[str, str], *, caught_only: str = "") -> list[str]:
     """Returns lines that run a command in the background, forward signals to it, and set `code` to its exit code.
 
-    A signal makes `wait` return early. After such a return the command may be running or may have ended. Its process ID
-    proves nothing, because it may be free or reused. So the loop calls `wait` again whenever a signal arrived during
-    the last call. If an earlier call has collected the exit code, `wait` returns 127, or -1 in some cases in bash. Both
-    are ignored, but `code` remains 127 if no call returns another value.
+    A signal makes `wait` return early, with 128 plus the number of the signal. After such a return the command may be
+    running or may have ended. Its process ID proves nothing, because it may be free or reused. So the loop calls `wait`
+    again whenever a signal arrived during the last call, and the next value replaces the early one. `code` keeps its
+    value if the exit code was already collected.
 
     Args:
         command: Shell words to run.
@@ -33,7 +35,7 @@ def run_forwarding_signals(command: str, signals: Mapping[str, str], *, caught_o
     ]
     return [
         *start,
-        f"code={PROGRAM_MISSING}; again=yes",
+        f"code={_ALREADY_COLLECTED}; again=yes",
         f'while [ "$again" ]; do again=; wait $pid; now=$?; '
-        f"[ $now -lt 0 ] || [ $now -eq {PROGRAM_MISSING} ] || code=$now; done",
+        f"[ $now -lt 0 ] || [ $now -eq {_ALREADY_COLLECTED} ] || code=$now; done",
     ]

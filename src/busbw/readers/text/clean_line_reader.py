@@ -19,14 +19,14 @@ from busbw.readers.tables.unrelated_lines import is_unrelated
 from busbw.readers.text.broken_rows import reject_broken_row
 from busbw.readers.text.row_forms import WORD_COUNT, begin_with_counts, is_complete_row, may_be_part
 from busbw.readers.wrappers import cleaning
-from busbw.readers.wrappers.anchors import MAX_LENGTH
+from busbw.readers.wrappers.anchors import MAX_LENGTH as MAX_LINE_CHARACTERS
 
 _MAX_WRITERS = 1024
 """Number of writers with their own assembler. The lines of further ones go to the assembler of lines without prefix."""
 _NO_PREFIX = "\0"
-"""Prefix that no line has. No row follows it without cleaning."""
+"""Value of `CleanLineReader.prefix` that no line begins with, so that every line is cleaned."""
 _CUT_REASON = "the file ends here; its last figure may be cut"
-_MAX_ROW_LENGTH = 1000
+_ROW_CHARACTERS = 1000
 """Characters at the end of a long line that may be a row."""
 _MAX_UNKNOWN_PREFIX = 160
 """Maximum length of an unknown prefix before the '#' of a header line."""
@@ -54,10 +54,10 @@ class CleanLineReader:
         self._source, self._claims = source, claims
         self.context = DocumentContext()
         self._assemblers: dict[str, TableAssembler] = {}
-        self.assembler = self._assembler_for("")
+        self.last_row_assembler = self._assembler_for("")
         """Assembler of the last row."""
         self.prefix = ""
-        """Text before the last row. Only a line with the same prefix can be a row of 13 words without cleaning."""
+        """Text before the last row. A line with the same prefix and 13 words is a row that needs no cleaning."""
         self.last_row_text: str | None = None
         """The last row that needed cleaning, as in `CleanLine.text`."""
         self.last_row_number = 0
@@ -74,13 +74,13 @@ class CleanLineReader:
     def read(self, line: CleanLine) -> Iterator[Event]:
         """Processes a line."""
         body = line.body
-        if len(body) > MAX_LENGTH:
+        if len(body) > MAX_LINE_CHARACTERS:
             yield from self._refuse_long_row(line)
             return
         words = body.split()
         is_library_line = "CCL " in body and cleaning.is_library_line(body)
         if is_library_line and "CCL version" not in body:
-            return
+            return  # of the library's messages, only the version is a fact of a table
         may_be_row = len(words) > 4 and not _TYPES.isdisjoint(words) and not is_library_line
         if may_be_row and (row_start := layouts.find_row_start(body)) >= 0:
             yield from self._read_row(line, body[row_start:])
@@ -89,12 +89,12 @@ class CleanLineReader:
 
     def ignores(self, body: str) -> bool:
         """True if `read` ignores a line with this text and without a wrapper."""
-        is_short = len(body) <= MAX_LENGTH
+        is_short = len(body) <= MAX_LINE_CHARACTERS
         return is_short and self._is_idle(self._assembler_for("")) and is_unrelated(body, _split_words(body))
 
     def read_remark(self, number: int, text: str) -> Iterable[Event]:
         """Processes a remark of the process that wrote the last row."""
-        return self._read_remark(number, text.strip(), self.assembler)
+        return self._read_remark(number, text.strip(), self.last_row_assembler)
 
     def finish(self) -> Iterator[Event]:
         """Yields the rest of all open tables."""
@@ -111,9 +111,9 @@ class CleanLineReader:
 
     def _refuse_long_row(self, line: CleanLine) -> Iterator[Event]:
         """Refuses a line that is too long to be one of a table, if it contains a row or ends like one."""
-        last_words = line.body[-_MAX_ROW_LENGTH:].split()
+        last_words = line.body[-_ROW_CHARACTERS:].split()
         if layouts.find_row_start(line.body) >= 0 or reject_broken_row(last_words, is_in_table=False):
-            yield self._refuse(line, f"the line has more than {MAX_LENGTH} characters")
+            yield self._refuse(line, f"the line has more than {MAX_LINE_CHARACTERS} characters")
 
     def _refuse(self, line: CleanLine, reason: str) -> Refusal:
         return self._assembler_for(line.writer).make_refusal(line.number, line.text, reason)
@@ -132,12 +132,12 @@ class CleanLineReader:
 
     def _remember_row(self, assembler: TableAssembler, line: CleanLine, row_text: str) -> None:
         """Remembers assembler and prefix of the last row, for the next lines."""
-        self.assembler = assembler
+        self.last_row_assembler = assembler
         self.last_row_text, self.last_row_number = line.text, line.number
         prefix_length = line.text.rfind(row_text.strip())
         if prefix_length >= 0:
             self.prefix = line.text[:prefix_length].rstrip()
-        else:  # cleaning changed the row
+        else:  # cleaning changed the row; after a row with a wrapper, the next one probably has a wrapper, too
             self.prefix = _NO_PREFIX if line.writer else ""
 
     def _read_line_without_row(self, line: CleanLine, words: list[str]) -> Iterator[Event]:
@@ -163,12 +163,13 @@ class CleanLineReader:
         if may_be_part(layouts.split_optional_columns(words).figures):
             if assembler.continue_row(body, words):
                 return
-            begins_with_sizes = len(words) > 4 and begin_with_counts(words)
-            if begins_with_sizes and not assembler.columns.has_type:
+            is_row_without_type = not assembler.columns.has_type and len(words) > 4 and begin_with_counts(words)
+            if is_row_without_type:
                 yield from assembler.add_row(line.number, line.text, words)
                 return
+            # The figures belong to the row before them, which is therefore incomplete.
             yield from assembler.refuse_wrapped_row()
-            yield from self.assembler.refuse_wrapped_row()  # a cut escape looks like the prefix of another writer
+            yield from self.last_row_assembler.refuse_wrapped_row()  # a cut escape looks like another writer's prefix
         yield from assembler.count_unrelated_line()
         if (report := self._hccl.add_line(line.number, body)) is not None:
             yield report
@@ -179,7 +180,7 @@ class CleanLineReader:
 
     def _is_idle(self, assembler: TableAssembler) -> bool:
         """True if the next line can neither complete nor refuse an earlier row."""
-        return assembler.is_idle and self.assembler.is_idle and not self._plain_tables
+        return assembler.is_idle and self.last_row_assembler.is_idle and not self._plain_tables
 
     def _begin_plain_table(self, header: str, names: tuple[str, ...], writer: str) -> Iterator[Event]:
         yield from self._assembler_for(writer).end_table()

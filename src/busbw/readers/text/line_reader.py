@@ -69,7 +69,7 @@ class LineReader:
     def is_plain_remark(self, text: str) -> bool:
         """True if a line that begins with '#' needs no cleaning, contains no row, and names no columns."""
         is_other_table_open = not self._grids.is_idle or self._clean_lines.has_open_plain_table
-        is_row_incomplete = self._clean_lines.assembler.is_waiting
+        is_row_incomplete = self._clean_lines.last_row_assembler.is_waiting
         if is_other_table_open or is_row_incomplete or self._unwrapper.has_text_after_lines:
             return False
         return len(text) <= MAX_REMARK_LENGTH and is_plain_remark(text)  # the cache keeps no long lines

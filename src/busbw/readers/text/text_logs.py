@@ -52,7 +52,7 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
     reader = LineReader(claims, lines, clean_lines)
     uniform_rows = UniformRowReader(lines)
     # Prefix, wrapper and assembler of the last row. Only a general line changes them.
-    prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.assembler
+    prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.last_row_assembler
     for number, line in lines:
         if len(line) >= MAX_LINE_BYTES:
             yield Refusal(line=number, text="", reason=f"the line has more than {MAX_LINE_BYTES >> 20} MiB")
@@ -75,5 +75,5 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
         if reader.ignores(whole_text):
             continue
         yield from reader.read(number, whole_text)
-        prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.assembler
+        prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.last_row_assembler
     yield from reader.finish()
