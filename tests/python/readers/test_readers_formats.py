@@ -454,6 +454,26 @@ def test_hccl(tmp_path: Path) -> None:
     assert (row.figures["unstated"].algbw_gbps, row.figures["unstated"].busbw_gbps) == (147.548069, 258.209121)
 
 
+@pytest.mark.parametrize(
+    ("size", "count", "expected"),
+    [
+        ("²", "5", [(20, 5)]),
+        ("", "²", []),
+        ("", "9" * 5000, []),
+        ("1" * 19, "", []),
+        ("1" * 18, "2" * 18, [(int("1" * 18), int("2" * 18))]),
+        ("64", "2" * 19, [(64, None)]),
+    ],
+)
+def test_hccl_sizes_and_counts_have_one_limit(
+    tmp_path: Path, size: str, count: str, expected: list[tuple[int, int | None]]
+) -> None:
+    bandwidths = "[BENCHMARK]     NW Bandwidth   : 258.2 GB/s\n[BENCHMARK]     Algo Bandwidth : 147.5 GB/s\n"
+    operations = (f"dataSize={size}, count={count}, dtype=float", "dataSize=8, count=2, dtype=float")
+    text = "".join(f"[BENCHMARK] hcclAllReduce({operation})\n{bandwidths}" for operation in operations)
+    assert [(row.size_bytes, row.count) for row in read(tmp_path, text).rows] == [*expected, (8, 2)]
+
+
 def test_busbw_before_algbw(tmp_path: Path) -> None:
     text = """all_reduce on 8 ranks
 | payload |    busbw   |    algbw   |
