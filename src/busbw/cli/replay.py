@@ -223,7 +223,7 @@ def _result(objective: Objective, run: RunRecords, replayed: TraceAnalysis | Non
     assert program is not None
     assert trace is not None
     row = run.rows[-1]
-    recorded = analyze(prepare_trace(trace)) if program.recorded_ns is not None else None
+    recorded = analyze(prepare_trace(trace)) if program.has_comparable_calls else None
     notes = [*trace.problems, *program.notes]
     if problem:
         notes.append(f"No times of calls: {problem}.")

@@ -12,6 +12,8 @@ from busbw.find.parts import FAMILIES, KINDS, Family, Kind, count_per_part
 
 POWER_SLOWDOWN = 1.1
 """Slow-down for which the power is stated: time of a slow part relative to its peers."""
+_MIN_COMPARED_CHANCE = 0.5
+"""Minimum of `KindPower.found` for parts that count as compared with their peers."""
 _POINTS = 1604
 """Number of points of the numeric integration over the excess of a flow."""
 _MAX_SHARE = 0.8
@@ -32,6 +34,11 @@ class KindPower(Struct, frozen=True, kw_only=True):
     slowdown: float = POWER_SLOWDOWN
     found: float
     """Probability that a part with the median number of flows and this slow-down is found."""
+
+    @property
+    def is_compared(self) -> bool:
+        """True if a slow part would probably be found, so that the parts count as compared with their peers."""
+        return self.found >= _MIN_COMPARED_CHANCE
 
 
 def search_power(observed: Observations, explanation: Explanation) -> list[KindPower]:

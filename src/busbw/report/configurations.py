@@ -246,17 +246,11 @@ def _figures_by_placement(rows: Sequence[Row]) -> dict[Placement, _FiguresByPoin
 def _sample_pictures(table: Table, group: int, placement: Placement, figures: _FiguresByPoint) -> list[Picture | None]:
     """Draws the scatter of the iterations and the arrivals of one placement, for each variant."""
     pictures: list[Picture | None] = []
-    # A record also has the samples of the iterations that -K leaves out of the statistics.
-    skipped_iterations = int(table.settings.get("per_iteration_skip", "0")) if table.format.startswith("records") else 0
     for variant in dict.fromkeys(variant for _, variant in figures):
         by_size = {size: passes for (size, figure_variant), passes in figures.items() if figure_variant == variant}
         label = ", ".join(part for part in (variant, PLACEMENT_WORDS[placement]) if part)
         suffix = f", {label}" if label else ""
-        spreads = [
-            spread
-            for size, passes in by_size.items()
-            if (spread := sample_spread.spread_of(size, passes, skipped_iterations))
-        ]
+        spreads = [spread for size, passes in by_size.items() if (spread := sample_spread.spread_of(size, passes))]
         arrivals_by_size = {
             size: arrivals_us for size, passes in by_size.items() if (arrivals_us := arrivals.arrivals(passes))
         }

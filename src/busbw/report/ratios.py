@@ -132,7 +132,7 @@ def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Compar
         axes.frame(),
     ]
     alt_text = _alt_text(title, drawable_results)
-    return Picture(title, alt_text, axes.drawing(*elements, label=alt_text), _legend(drawable_results, thresholds))
+    return Picture(title, alt_text, axes.drawing(*elements, label=alt_text), _legend(drawable_results, comparison))
 
 
 def _bounds(result: SizeResult) -> list[float]:
@@ -195,7 +195,7 @@ def _css_class(verdict: ChangeVerdict) -> str:
     return f"ratio {verdict.value.lower()}"
 
 
-def _legend(results: Sequence[SizeResult], thresholds: Mapping[int, float]) -> tuple[LegendEntry, ...]:
+def _legend(results: Sequence[SizeResult], comparison: Comparison) -> tuple[LegendEntry, ...]:
     entries = [
         LegendEntry(
             legend_icon(group(element("path", d=_shape_path(verdict, 17, 7)), class_=_css_class(verdict))),
@@ -204,18 +204,24 @@ def _legend(results: Sequence[SizeResult], thresholds: Mapping[int, float]) -> t
         for verdict in ChangeVerdict
         if any(result.verdict is verdict for result in results)
     ]
-    limits = " to ".join(dict.fromkeys(map(change_text, (min(thresholds.values()), max(thresholds.values())))))
-    entries.append(
-        LegendEntry(
-            legend_icon(element("rect", x=2, y=2, width=30, height=10, class_="same")),
-            f"no change counts below {limits}",
-        )
-    )
+    band_icon = legend_icon(element("rect", x=2, y=2, width=30, height=10, class_="same"))
+    entries.append(LegendEntry(band_icon, _band_label(results, comparison)))
     if any(result.interval for result in results):
         entries.append(LegendEntry(legend_icon(element("path", d="M17 1V13", class_="whisker")), "interval"))
     elif any(result.rounding for result in results):
         entries.append(LegendEntry(legend_icon(element("path", d="M17 1V13", class_="whisker")), "rounding bounds"))
     return tuple(entries)
+
+
+def _band_label(results: Sequence[SizeResult], comparison: Comparison) -> str:
+    """Describes the band. Sizes with enough runs have no threshold: there, also a change within the band can count."""
+    labels = []
+    if limits := [result.threshold for result in results if result.threshold is not None]:
+        limits_text = " to ".join(dict.fromkeys(map(change_text, (min(limits), max(limits)))))
+        labels.append(f"no change counts below {limits_text}")
+    if len(limits) < len(results):
+        labels.append(f"below the resolution of {change_text(comparison.resolution)}")
+    return "; ".join(labels)
 
 
 def _alt_text(title: str, results: Sequence[SizeResult]) -> str:

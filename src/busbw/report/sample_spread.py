@@ -39,7 +39,7 @@ class SampleSpread:
     launches, like the time of the row."""
 
 
-def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> SampleSpread | None:
+def spread_of(size_bytes: int, figures: Sequence[Figure]) -> SampleSpread | None:
     """Returns the scatter over the iterations of all passes. None if the log has neither samples nor statistics.
 
     The statistics of several passes are not combined, so several passes need samples.
@@ -47,12 +47,14 @@ def spread_of(size_bytes: int, figures: Sequence[Figure], skip: int = 0) -> Samp
     Args:
         size_bytes: The size.
         figures: One figure per pass over the size.
-        skip: Leading iterations of each pass to exclude.
     """
     times_us: list[float] = []
     for figure in figures:
         iterations = list(zip(*figure.samples_us, strict=False))  # the times of all ranks for each iteration
-        times_us += map(max, iterations[skip:])  # an iteration lasts until its last rank has ended
+        # The log also has the samples of the first iterations, which -K leaves out of the statistics. With graphs (-G),
+        # some iterations have no sample, so the setting is not the number of samples to leave out.
+        counted = figure.stats.samples if figure.stats else len(iterations)
+        times_us += map(max, iterations[-counted:])  # an iteration lasts until its last rank has ended
     if times_us and min(times_us) > 0:
         import numpy as np
 

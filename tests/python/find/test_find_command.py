@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from busbw.cli.find.summary import FindSummary, answer_text, power_sentence
 from busbw.cli.main import main
+from busbw.find.power import KindPower
 from busbw.launchers.machine_types.machine_type import load
 
 
@@ -155,3 +157,28 @@ def test_two_parts_are_compared_with_the_expected_rate(
     actual_code, out, _ = run(capsys, "--simulate", *words)
     assert (actual_code, out[: len(answer)]) == (code, answer)
     assert "2 GPUs: not compared; a part that is slower by 10 % would hardly be found" in out
+
+
+@pytest.mark.parametrize(
+    ("found", "answer"),
+    [
+        (0.5, "HEALTHY: no part is slower than its peers."),
+        (0.3, "HEALTHY: typical flows reach the expected rate."),
+    ],
+)
+def test_no_part_is_called_like_its_peers_if_a_slow_one_would_rarely_be_found(found: float, answer: str) -> None:
+    """The answer has the same limit as the question that is open if no rate is expected either."""
+    power = KindPower(kind="gpu", parts=3, all_parts=3, min_flows=2, median_flows=2, found=found)
+    summary = FindSummary(
+        findings=[],
+        undecided=[],
+        healthy=True,
+        power=[power],
+        rounds=1,
+        measured_s=None,
+        unsuspected_nodes=["n0"],
+        complete=True,
+    )
+    assert answer_text(summary) == answer
+    chance = f"such a part would be found in {found * 100:.0f} % of searches (typically 2 flows per part)."
+    assert power_sentence(power, has_suspects=False, unit="flow").endswith(chance)

@@ -127,6 +127,22 @@ def test_a_closed_reader_is_passed_on() -> None:
     assert run_all([endless], LaunchCallbacks(gone, lambda: None)) == [ExitStatus(141)]
 
 
+def test_the_incomplete_line_of_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
+    lines: list[bytes] = []
+    errors: list[bytes] = []
+    closed = tmp_path / "closed"
+
+    def on_wait() -> None:
+        if lines:
+            closed.touch()
+            raise BrokenPipeError
+
+    script = f"printf 'row\nincomplete'; until [ -e {closed} ]; do sleep 0.02; done; echo message >&2"
+    callbacks = LaunchCallbacks(lines.append, on_wait, on_error=lambda line, _who: errors.append(line))
+    assert run_all([shell(script)], callbacks) == [ExitStatus(0)]
+    assert (lines, errors) == ([b"row\n"], [b"message\n"])
+
+
 @pytest.mark.parametrize("hears_errors", [True, False])
 @pytest.mark.parametrize("is_late", [False, True])
 def test_output_during_a_pause_arrives_after_the_end(

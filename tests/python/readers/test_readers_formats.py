@@ -274,6 +274,32 @@ def test_a_check_in_place_tells_two_ranks_from_sendrecv(
     assert (table.collective, table.ranks) == (collective, ranks)
 
 
+IN_PLACE_FIRST_HEADER = """\
+#                                                                  in-place                   out-of-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+"""
+
+
+@pytest.mark.parametrize(("wrong_in_place", "collective", "ranks"), [("0", "all_reduce", 2), ("N/A", "sendrecv", None)])
+def test_a_check_in_place_tells_two_ranks_from_sendrecv_if_in_place_is_first(
+    tmp_path: Path, wrong_in_place: str, collective: str, ranks: int | None
+) -> None:
+    figures_text = "20.00 52.43 52.43"
+    row = f"1048576 262144 float sum -1 {figures_text} {wrong_in_place} {figures_text} 0\n"
+    (table,) = read(tmp_path, IN_PLACE_FIRST_HEADER + row).tables
+    assert (table.collective, table.ranks) == (collective, ranks)
+
+
+def test_an_unchecked_in_place_alltoall_is_not_applicable_in_either_order(tmp_path: Path) -> None:
+    program = "# Collective test starting: alltoall_perf\n"
+    row = "1048576 131072 float none -1 20.00 52.43 26.21 N/A 20.00 52.43 26.21 N/A\n"
+    for header in (HEADER, IN_PLACE_FIRST_HEADER):
+        log = read(tmp_path, program + header + row)
+        checks = {placement: figure.check for placement, figure in log.rows[0].figures.items()}
+        assert checks == {"out_of_place": "not_checked", "in_place": "not_applicable"}, header
+
+
 FOREIGN_HEADERS = {
     "the row has a type that the header does not name": """\
 #                                    in-place                       out-of-place
@@ -426,6 +452,26 @@ def test_hccl(tmp_path: Path) -> None:
     (row,) = read(tmp_path, text).rows
     assert (row.collective, row.size_bytes, row.count, row.dtype) == ("all_reduce", 33554432, 8388608, "float")
     assert (row.figures["unstated"].algbw_gbps, row.figures["unstated"].busbw_gbps) == (147.548069, 258.209121)
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "expected"),
+    [
+        ("²", "5", [(20, 5)]),
+        ("", "²", []),
+        ("", "9" * 5000, []),
+        ("1" * 19, "", []),
+        ("1" * 18, "2" * 18, [(int("1" * 18), int("2" * 18))]),
+        ("64", "2" * 19, [(64, None)]),
+    ],
+)
+def test_hccl_sizes_and_counts_have_one_limit(
+    tmp_path: Path, size: str, count: str, expected: list[tuple[int, int | None]]
+) -> None:
+    bandwidths = "[BENCHMARK]     NW Bandwidth   : 258.2 GB/s\n[BENCHMARK]     Algo Bandwidth : 147.5 GB/s\n"
+    operations = (f"dataSize={size}, count={count}, dtype=float", "dataSize=8, count=2, dtype=float")
+    text = "".join(f"[BENCHMARK] hcclAllReduce({operation})\n{bandwidths}" for operation in operations)
+    assert [(row.size_bytes, row.count) for row in read(tmp_path, text).rows] == [*expected, (8, 2)]
 
 
 def test_busbw_before_algbw(tmp_path: Path) -> None:

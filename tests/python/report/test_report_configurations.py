@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from report_pages import svg_root
-from sample_logs import figure, log, row, table
+from sample_logs import STATS, figure, log, row, table
 
 from busbw import readers
 from busbw.judge import ReferenceSelection
@@ -109,6 +109,17 @@ def test_samples_do_not_show_late_ranks(form: str) -> None:
     rows = (row(figures={"out_of_place": figure(samples_us=SAMPLES)}),)
     titles = [one.title for one in made(table(format=form, rows=rows))[0].pictures]
     assert titles[2:] == ["Scatter of the iterations, out of place"]
+
+
+@pytest.mark.parametrize("form", ["records 1.1", "nccl-tests JSON, v3"])
+@pytest.mark.parametrize("sample_count", [3, 5])
+def test_the_scatter_has_the_iterations_of_the_statistics(form: str, sample_count: int) -> None:
+    """With graphs, -K 2 leaves out fewer samples, because an iteration has none."""
+    assert STATS.samples == 3
+    skipped = figure(samples_us=((50.0,) * (sample_count - 3) + (12.0, 15.5, 24.0),), stats=STATS)
+    rows = (row(figures={"out_of_place": skipped}),)
+    found = made(table(format=form, rows=rows, settings={"per_iteration_skip": "2"}))
+    assert "times of 3 iterations" in found[0].pictures[2].alt_text
 
 
 def test_own_records_are_shown_whole() -> None:

@@ -105,3 +105,28 @@ def test_the_picture_and_the_text_state_one_limit_of_a_change() -> None:
     legend = [entry.label for entry in made.pictures[0].legend]
     assert "no change counts below a factor of 2.25" in legend
     assert not any("5 %" in label for label in legend)
+
+
+def test_with_enough_runs_the_legend_states_the_resolution() -> None:
+    """Four runs show their variation, so a change of 3 % counts, although it is within the band."""
+    sides = [
+        log(
+            *(
+                table(
+                    settings={"run_id": str(run)},
+                    rows=tuple(
+                        row(size, figures={"in_place": figure(time_us + run / 100, algbw_gbps=None, busbw_gbps=None)})
+                        for size in (8, 16)
+                    ),
+                )
+                for run in range(4)
+            )
+        )
+        for time_us in (103.0, 100.0)
+    ]
+    comparison = compare_logs(*sides)
+    assert {(result.basis, result.verdict) for result in comparison.results} == {("runs", ChangeVerdict.FASTER)}
+    (picture,) = comparison_section(comparison, "here").pictures
+    legend = [entry.label for entry in picture.legend]
+    assert "below the resolution of 5 %" in legend
+    assert not any("no change counts" in label for label in legend)

@@ -5,6 +5,7 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from report_pages import svg_root
 from sample_logs import STATS, figure
 
@@ -30,8 +31,11 @@ def test_an_iteration_lasts_until_its_last_rank_has_ended() -> None:
 
 
 def test_passes_are_combined_without_skipped_iterations() -> None:
-    passes = [figure(samples_us=((99.0, 1.0, 2.0),)), figure(samples_us=((98.0, 3.0),))]
-    found = spread_of(8, passes, skip=1)
+    passes = [
+        figure(samples_us=((99.0, 1.0, 2.0),), stats=replace(STATS, samples=2)),
+        figure(samples_us=((98.0, 3.0),), stats=replace(STATS, samples=1)),
+    ]
+    found = spread_of(8, passes)
     assert found is not None
     assert found.values_us == (1.0, 2.0, 3.0)
 

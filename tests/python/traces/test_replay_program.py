@@ -122,6 +122,7 @@ def test_a_program_on_fewer_ranks_is_valid(ranks: int) -> None:
     validate(program)
     assert len(program.operations) == ranks
     assert (program.recorded_ns is None) == (ranks < 8)
+    assert program.has_comparable_calls == (ranks == 8)
     if ranks == 4:
         assert set(program.communicators) == {(0, 1, 2, 3)}
         assert "4 communicators of 2 ranks: left out, because one rank remains." in program.notes
@@ -170,6 +171,7 @@ def test_operations_that_cannot_be_replayed_are_named(name: str, value: int, not
     program = make_program(changed(grid(), name, value, Function.ALL_GATHER), step=3)
     validate(program)
     assert note in program.notes
+    assert (program.recorded_ns, program.has_comparable_calls) == (None, True)
     assert call_names(program.operations[0]) == ["all_reduce", "send", "recv", "broadcast"]
 
 
@@ -185,6 +187,7 @@ def test_unknown_values_are_assumed_and_named(name: str, value: int, function: F
     program = make_program(changed(grid(), name, value, function), step=3)
     validate(program)
     assert any(note.startswith(assumption) for note in program.notes)
+    assert program.recorded_ns is not None
 
 
 def test_an_operation_that_a_rank_lost_is_left_out_on_all_ranks() -> None:
@@ -195,6 +198,7 @@ def test_an_operation_that_a_rank_lost_is_left_out_on_all_ranks() -> None:
     program = make_program(replace(trace, ranks=tuple(ranks)), whole=True)
     validate(program)
     assert any("without a counterpart in the step" in note for note in program.notes)
+    assert program.recorded_ns is None
 
 
 def test_host_gaps_are_named() -> None:

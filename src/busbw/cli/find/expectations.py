@@ -23,8 +23,6 @@ _MIN_SHARE_OF_EXPECTED = 0.7
 """Minimum rate of good links, as a share of the expected rate. 64 MiB over 400 Gb/s reach 46 to 49 of 50 GB/s."""
 _MIN_SIZE_BYTES = 1 << 24
 """Minimum size of a flow that reaches the rate of its links. The time of a smaller flow is mostly latency."""
-_MIN_POWER = 0.5
-"""Parts of a kind count as compared with their peers from this probability to find a slow one (`KindPower.found`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +58,7 @@ def undecided_flows(search: Search, system: System | None, power: Sequence[KindP
     Returns one entry if nothing was compared, neither with peers nor with an expected rate. `system`: None if unknown.
     """
     comparisons = [] if system is None else list(_rate_comparisons(search, system))
-    is_compared_with_peers = any(kind.found >= _MIN_POWER for kind in power)
+    is_compared_with_peers = any(kind.is_compared for kind in power)
     if not comparisons and not is_compared_with_peers:
         says = "Too few parts to compare them with their peers. Measure more of them, or name the system (--system)."
         return [UndecidedParts(between=(), slowdown=None, says=says)]

@@ -25,8 +25,8 @@ from busbw.units import count_text, plain
 
 SCHEMA = "busbw-find-1"
 _INDENT = "    "
-_MIN_CHANCE = 0.01
-"""If the chance to find a slow part of a kind (`KindPower.found`) is smaller, the text calls the kind not compared."""
+_MIN_STATED_CHANCE = 0.01
+"""Minimum chance to find a slow part of a kind (`KindPower.found`) that the text states. A smaller one would be 0 %."""
 _MAX_SUSPECTED_SHARE = 0.25
 """Share of suspected nodes above which the output warns: a search expects that few parts are slow."""
 _MIN_SUSPECTED_NODES = 3
@@ -176,7 +176,7 @@ def _sentence_without_suspects(summary: FindSummary) -> str:
     """Returns the answer if no part is suspected and no question is open (`FindSummary.healthy`)."""
     if not summary.complete:
         return "UNDECIDED: no slow part so far; search again for the rest."
-    is_any_kind_compared = any(power.found >= _MIN_CHANCE for power in summary.power)
+    is_any_kind_compared = any(power.is_compared for power in summary.power)
     if is_any_kind_compared:
         return "HEALTHY: no part is slower than its peers."
     # `undecided_flows` has found that the typical flows reach the expected rate. Otherwise a question would be open.
@@ -232,7 +232,7 @@ def power_sentence(power: KindPower, *, has_suspects: bool, unit: str) -> str:
         parts = f"{power.parts:,} of {parts}"
     slowdown = f"{100 * (POWER_SLOWDOWN - 1):.0f} %"
     observations = f"(typically {count_text(power.median_flows, unit)} per part)"
-    if power.found < _MIN_CHANCE:
+    if power.found < _MIN_STATED_CHANCE:
         return f"{parts}: not compared; a part that is slower by {slowdown} would hardly be found {observations}."
     exception = "apart from the above, " if has_suspects else ""
     # Rounded down, because no search is certain to find a slow part.

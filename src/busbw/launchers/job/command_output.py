@@ -92,8 +92,12 @@ class CommandOutput:
                 self._callbacks.on_line(line)
 
     def close_stdout(self) -> None:
-        """Closes the stdout of the first command. Its program then gets SIGPIPE."""
-        self._close(self._children[0].process.stdout)
+        """Closes the stdout of the first command and drops its incomplete line. Its program then gets SIGPIPE."""
+        child = self._children[0]
+        stdout = child.process.stdout
+        if stdout and not stdout.closed:
+            child.incomplete_lines.pop(stdout.fileno(), None)
+        self._close(stdout)
 
     def emit_incomplete_lines(self) -> None:
         """Passes the output after the last newline of each pipe to the callbacks."""

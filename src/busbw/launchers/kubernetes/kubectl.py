@@ -185,7 +185,7 @@ class KubectlClient:
 
     def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Merges a change into an object."""
-        self._checked_output(self.run(*patch_arguments(kind, name, change)), "resume the job")
+        self._checked_output(self.run(*patch_arguments(kind, name, change)), "change the job")
 
     def delete(self, kind: str, name: str) -> None:
         """Deletes an object and everything that it owns. A missing object is no error."""

@@ -31,12 +31,13 @@ class Workload:
         self._is_created = True
         uid = str(created["metadata"]["uid"])
         self._client.create([with_owner(manifest, self._manifests.workload, uid) for manifest in self._manifests.owned])
-        patch = resume_patch()
+        resumes = self._manifests.starts_suspended and not self._target.queue
+        changes = resume_patch()["spec"] if resumes else {}
         if self.kind == "job" and "backoffLimitPerIndex" not in created["spec"]:
             # Kubernetes before 1.29 drops that field. This limit ends the job at the first failure instead of a retry.
-            patch["spec"]["backoffLimit"] = 0
-        if self._manifests.starts_suspended and not self._target.queue:
-            self._client.patch(self.kind, self.name, patch)
+            changes["backoffLimit"] = 0
+        if changes:
+            self._client.patch(self.kind, self.name, {"spec": changes})
 
     def delete(self) -> None:
         """Deletes the workload with the objects that it owns."""

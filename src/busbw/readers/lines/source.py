@@ -52,7 +52,8 @@ class LogSource:
     def blocks(self) -> Iterator[bytes]:
         """Yields whole lines together, from the beginning. The rest of a line after `MAX_LINE_BYTES` is left out.
 
-        Instead, a longer line is yielded in parts if carriage returns divide it.
+        A longer line is yielded in parts if carriage returns divide it. If the first one is in the rest, the next block
+        begins with the text after it.
         """
         file = self.rewind()
         while block := file.read(min(_BLOCK_BYTES, MAX_LINE_BYTES)):
@@ -60,15 +61,27 @@ class LogSource:
             if last_start < len(block):
                 block += file.readline(MAX_LINE_BYTES - (len(block) - last_start))
             yield block
-            # Skips the rest of the last line. If the line has a carriage return, the next block has its rest instead.
-            part = block
-            while not part.endswith(b"\n") and b"\r" not in part[last_start:]:
-                part, last_start = file.readline(MAX_LINE_BYTES) or b"\n", 0
+            # If the last line has a carriage return, the next block has its rest.
+            if not block.endswith(b"\n") and b"\r" not in block[last_start:]:
+                _skip_rest_of_line(file)
 
     def rewind(self) -> IO[bytes]:
         """Returns the file at its beginning."""
         self._file.seek(0)
         return self._file
+
+
+def _skip_rest_of_line(file: IO[bytes]) -> None:
+    """Skips the rest of a line, up to text after a carriage return. One in the line end does not count."""
+    is_divided = False
+    part = b""
+    while not part.endswith(b"\n"):
+        part = file.readline(MAX_LINE_BYTES) or b"\n"
+        text = (part if is_divided else part.partition(b"\r")[2]).lstrip(b"\r\n")
+        if text:
+            file.seek(-len(text), io.SEEK_CUR)
+            return
+        is_divided |= b"\r" in part
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import re
 from busbw.logs import Figure, Row, Table
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
-from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
+from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, parse_integer
 
 _OPERATION = re.compile(r"\[BENCHMARK\] hccl(\w+)\(([^()]*)\)")
 _BANDWIDTH = re.compile(r"\[BENCHMARK\]\s+(NW|Algo) Bandwidth\s*:\s*(\d+(?:\.\d+)?) GB/s")
@@ -43,19 +43,19 @@ class ReportParser:
     def _make_table(self) -> Event | None:
         name, self._name = self._name, ""
         dtype = DTYPES.get(self._values.get("dtype", ""))
-        size = self._values.get("dataSize") or self._values.get("data_size") or ""
-        count = self._values.get("count", "")
-        if not size.isdigit() and count.isdigit() and dtype:
-            size = str(int(count) * ELEMENT_BYTES[dtype])
-        if not size.isdigit() or len(size) > 18:
+        size_bytes = parse_integer(self._values.get("dataSize") or self._values.get("data_size") or "")
+        count = parse_integer(self._values.get("count", ""))
+        if size_bytes is None and count is not None and dtype:
+            size_bytes = count * ELEMENT_BYTES[dtype]
+        if size_bytes is None:
             return None
         collective = self._claims.collective or collectives.single_collective_in(name)
         algbw, busbw = self._bandwidths["Algo"], self._bandwidths["NW"]
         row = Row(
             line=self._line,
             collective=collective,
-            size_bytes=int(size),
-            count=int(count) if count.isdigit() and len(count) < 18 else None,
+            size_bytes=size_bytes,
+            count=count,
             dtype=dtype,
             figures={"unstated": Figure(algbw_gbps=algbw, busbw_gbps=busbw)},
         )

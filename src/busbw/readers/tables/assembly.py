@@ -60,7 +60,6 @@ class TableAssembler:
         """Number of uniform rows among them."""
         self._pending: _PartialRow | None = None
         """Incomplete row that waits for its rest."""
-        self._has_rows = False
         self._short_last_row: RawRow | None = None
         """Row on the last line if it is short (`is_short`): figures on the next line may belong to it."""
         self._last_columns = ColumnLayout()
@@ -69,6 +68,11 @@ class TableAssembler:
     def columns(self) -> ColumnLayout:
         """Column layout of the last header."""
         return self._facts.columns if self._facts else self._last_columns
+
+    @property
+    def _has_rows(self) -> bool:
+        """True if the open table has rows, also if all of them are in the chunks so far."""
+        return bool(self._entries) or self._inference is not None
 
     @property
     def is_in_table(self) -> bool:
@@ -109,7 +113,6 @@ class TableAssembler:
         self._entries.append(rows)
         self._uniform_row_count += len(rows.lines)
         self._short_last_row = None
-        self._has_rows = True
         yield from self._yield_full_chunk()
 
     def _yield_full_chunk(self) -> Iterator[Event]:
@@ -145,7 +148,6 @@ class TableAssembler:
         row, self._short_last_row = self._short_last_row, None
         if row is not None and self._entries and self._entries[-1] is row:
             self._entries.pop()
-            self._has_rows = bool(self._entries)
             yield self.make_refusal(row.line, row.text, "figures follow on the next line: the lines are wrapped")
 
     def continue_row(self, text: str, words: list[str]) -> bool:
@@ -173,7 +175,6 @@ class TableAssembler:
         else:
             self._pending = None
             self._entries.append(raw)
-            self._has_rows = True
         return True
 
     def count_unrelated_line(self) -> Iterator[Event]:
@@ -196,7 +197,7 @@ class TableAssembler:
             return
         if not line.is_units_line and not (line.begins_columns and are_descending(entries)):
             return
-        self._entries, self._uniform_row_count, self._has_rows = [], 0, False
+        self._entries, self._uniform_row_count = [], 0
         for row in single_rows(entries):
             yield self.make_refusal(
                 row.line, row.text, "it stands above its header: the log is newest first; sort it by time"
@@ -232,7 +233,6 @@ class TableAssembler:
             self._last_columns = self._facts.columns
         self._facts = self._inference = None
         self._entries, self._uniform_row_count = [], 0
-        self._has_rows = False
 
     def _begin(self, line: int) -> None:
         self._facts = TableFacts(first_line=line)
@@ -263,7 +263,6 @@ class TableAssembler:
         try:
             row = parse_row(line, text, words, columns, facts.group)
             self._entries.append(row)
-            self._has_rows = True
             self._short_last_row = row if is_short(row) else None
         except NotARowError as error:
             if is_incomplete(words, columns):

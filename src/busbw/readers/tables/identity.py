@@ -12,7 +12,7 @@ from busbw.errors import UsageError
 from busbw.readers.tables.arithmetic import RatioInterval
 from busbw.readers.tables.collectives import names_with_columns, rank_bounds
 from busbw.readers.tables.facts import TableFacts
-from busbw.readers.tables.layouts import RawRow, share_count
+from busbw.readers.tables.layouts import BOTH, ColumnLayout, RawRow, share_count
 from busbw.readers.tables.quantities import ELEMENT_BYTES, NO_NUMBER
 from busbw.readers.tables.uniform_rows import UniformRows
 from busbw.units import count_text
@@ -55,7 +55,7 @@ def identify(
     if claimed_collective:
         _require_possible_claim(claimed_collective, possible, ratio, facts, source)
     warnings = []
-    collective = claimed_collective or facts.stated_collective or _choose_collective(rows, possible, facts.hint)
+    collective = claimed_collective or facts.stated_collective or _choose_collective(rows, possible, facts)
     if facts.stated_collective and facts.stated_collective not in possible and not claimed_collective:
         warnings.append(
             f"the log states {facts.stated_collective}, but {_ratio_text(ratio)} its columns fit "
@@ -107,14 +107,17 @@ def _evaluate_columns(rows: Sequence[RawRow], facts: TableFacts) -> _ColumnEvide
     return _ColumnEvidence(names, None if shares is None else int(shares))
 
 
-def _is_checked_in_place(rows: Sequence[RawRow]) -> bool | None:
+def _is_checked_in_place(rows: Sequence[RawRow], columns: ColumnLayout) -> bool | None:
     """True if rows that are checked out of place are checked in place too. None if rows differ or are not checked."""
+    if "in_place" not in columns.placements:
+        return None
+    out_of_place, in_place = map(columns.placements.index, BOTH)
     checks = {
-        raw.placement_texts[1].wrong not in NO_NUMBER
+        raw.placement_texts[in_place].wrong not in NO_NUMBER
         for raw in rows
         if len(raw.placement_texts) == 2
-        and raw.placement_texts[0].wrong not in {"", *NO_NUMBER}
-        and raw.placement_texts[1].time not in NO_NUMBER
+        and raw.placement_texts[out_of_place].wrong not in {"", *NO_NUMBER}
+        and raw.placement_texts[in_place].time not in NO_NUMBER
     }
     return checks.pop() if len(checks) == 1 else None
 
@@ -137,12 +140,12 @@ def _widen(ratio: RatioInterval) -> tuple[float, float]:
     return ratio.low * (1 - 1e-5), ratio.high * (1 + 1e-5)
 
 
-def _choose_collective(rows: Sequence[RawRow], possible: frozenset[str], hint: str | None) -> str | None:
+def _choose_collective(rows: Sequence[RawRow], possible: frozenset[str], facts: TableFacts) -> str | None:
     """Returns the collective if only one is possible, or if the hint names a possible one. None otherwise."""
-    if hint:
-        return hint if hint in possible else None
+    if facts.hint:
+        return facts.hint if facts.hint in possible else None
     candidates = {name for name in possible if not collectives()[name].always_named}
-    if (is_checked := _is_checked_in_place(rows)) is not None:
+    if (is_checked := _is_checked_in_place(rows, facts.columns)) is not None:
         candidates = {name for name in candidates if collectives()[name].checked_in_place == is_checked}
     return next(iter(candidates)) if len(candidates) == 1 else None
 

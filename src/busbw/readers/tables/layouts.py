@@ -234,6 +234,14 @@ def _split_placements(figures: list[str], columns: ColumnLayout) -> tuple[Placem
     return tuple(placements)
 
 
+def placements_of(raw: RawRow, columns: ColumnLayout) -> tuple[Placement, ...]:
+    """Returns the placement of each entry of `RawRow.placement_texts`, in the order of the header."""
+    if columns.backends or len(columns.placements) != len(raw.placement_texts):
+        unstated: Placement = "unstated"
+        return (unstated,) * len(raw.placement_texts)
+    return columns.placements
+
+
 def share_count(raw: RawRow) -> float | None:
     """Returns size / (count x element bytes). None if unknown.
 

@@ -12,7 +12,7 @@ from busbw.plain_rows import PlainColumns
 from busbw.readers.tables.arithmetic import GBPS_PER_UNIT, UNITS_US, Interpretation, PlacementNumbers
 from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.identity import TableIdentity
-from busbw.readers.tables.layouts import PlacementText, RawRow
+from busbw.readers.tables.layouts import PlacementText, RawRow, placements_of
 from busbw.readers.tables.quantities import NO_NUMBER
 from busbw.readers.tables.uniform_rows import UniformRows
 
@@ -46,21 +46,20 @@ class RowBuilder:
     def rows(self, raw: RawRow, placements: tuple[PlacementNumbers, ...]) -> list[Row]:
         """Returns one row, or one per backend if the line has several side by side."""
         columns = self._facts.columns
+        names = placements_of(raw, columns)
         figures = [
-            self._make_figure(texts, numbers, index)
-            for index, (texts, numbers) in enumerate(zip(raw.placement_texts, placements, strict=True))
+            self._make_figure(texts, numbers, name)
+            for texts, numbers, name in zip(raw.placement_texts, placements, names, strict=True)
         ]
         if columns.backends:
             return [
                 self._make_row(raw, {"unstated": figure} if figure else {}, variant)
                 for variant, figure in zip(columns.backends, figures, strict=False)
             ]
-        names: tuple[Placement, ...] = columns.placements if len(figures) == len(columns.placements) else ("unstated",)
-        named: dict[Placement, Figure] = {
-            name: msgspec.structs.replace(figure, **raw.figure_fields.get(name, {}))
-            for name, figure in zip(names, figures, strict=False)
-            if figure is not None
-        }
+        named: dict[Placement, Figure] = {}
+        for name, figure in zip(names, figures, strict=True):
+            if figure is not None and name not in named:  # a row has only one figure of unstated placement
+                named[name] = msgspec.structs.replace(figure, **raw.figure_fields.get(name, {}))
         return [self._make_row(raw, named, raw.variant)]
 
     @property
@@ -124,7 +123,7 @@ class RowBuilder:
             self._cycle_by_group[group] = self._cycle_by_group.get(group, 0) + 1
         return self._cycle_by_group.get(group, 0)
 
-    def _make_figure(self, texts: PlacementText, numbers: PlacementNumbers, index: int) -> Figure | None:
+    def _make_figure(self, texts: PlacementText, numbers: PlacementNumbers, placement: Placement) -> Figure | None:
         """Returns the figures of one placement; None if nothing was measured."""
         if numbers.time is None and numbers.algbw is None and numbers.busbw is None:
             return None
@@ -150,7 +149,7 @@ class RowBuilder:
             cpu_time_us=time_us if self._has_cpu_time else None,
             algbw_gbps=algbw_gbps,
             busbw_gbps=busbw_gbps,
-            check=self._check_state(wrong, index),
+            check=self._check_state(wrong, placement),
             wrong_elements=elements,
             warnings=warnings,
             per_iteration=_parse_per_iteration(texts.per_iteration),
@@ -159,14 +158,15 @@ class RowBuilder:
             channels=channels,
         )
 
-    def _check_state(self, wrong: str, index: int) -> Literal["checked", "not_checked", "not_applicable", "unstated"]:
-        """Returns the state of the check. `index`: of the placement in the row; 0 counts as out of place."""
+    def _check_state(
+        self, wrong: str, placement: Placement
+    ) -> Literal["checked", "not_checked", "not_applicable", "unstated"]:
         if not wrong:
             return "unstated"
         if wrong not in NO_NUMBER:
             return "checked"
         collective = collectives().get(self._identity.collective or "")
-        is_defined = index == 0 or collective is None or collective.checked_in_place
+        is_defined = placement != "in_place" or collective is None or collective.checked_in_place
         return "not_checked" if is_defined else "not_applicable"
 
     def _parse_wrong(self, wrong: str) -> tuple[int | None, tuple[str, ...]]:

@@ -57,6 +57,8 @@ class ReplayProgram:
     """Text for people: "step 3 of 20"."""
     recorded_ns: int | None
     """Recorded time of the step on the slowest rank. None without times, or if the program does less than the step."""
+    has_comparable_calls: bool
+    """True if the recorded times of calls are comparable: they are known, and the program has all ranks and counts."""
     estimated_ns: int
     """Approximate time of the replayed step: the time in the trace, divided by the divisor of counts. 0 if unknown."""
     communicators: tuple[tuple[int, ...], ...]
@@ -113,11 +115,14 @@ def make_program(
     if not any(operations):
         raise UsageError(f"{trace.name} has no operation to replay in {selected.title}", remedy="record more ranks")
     slowest_ns = max(rank.end_ns - rank.begin_ns for rank in draft.ranks.values())  # not positive if unknown
-    is_complete = divisor == 1 and len(operations) == trace.size and not trace.is_modelled
+    is_full_size = divisor == 1 and len(operations) == trace.size and not trace.is_modelled
+    has_comparable_calls = is_full_size and slowest_ns > 0
+    is_complete = not draft.omitted.total()  # the recorded time includes the omitted calls
     return ReplayProgram(
         name=trace.name,
         step=selected.title,
-        recorded_ns=slowest_ns if is_complete and slowest_ns > 0 else None,
+        recorded_ns=slowest_ns if has_comparable_calls and is_complete else None,
+        has_comparable_calls=has_comparable_calls,
         estimated_ns=max(slowest_ns, 0) // divisor,
         communicators=tuple(
             tuple(member for member in members if member is not None) for members in draft.communicators

@@ -255,6 +255,17 @@ def test_an_older_cluster_does_not_retry(cluster: FakeCluster) -> None:
     assert '{"spec":{"suspend":false,"backoffLimit":0}}' in cluster.calls()[2][0]
 
 
+@pytest.mark.parametrize(("is_old", "patches"), [(True, ['{"spec":{"backoffLimit":0}}']), (False, [])])
+def test_an_older_cluster_does_not_retry_a_job_of_a_queue(
+    cluster: FakeCluster, *, is_old: bool, patches: list[str]
+) -> None:
+    if is_old:
+        (cluster.folder / "old").touch()
+    cluster.says("pods", [ended(0, 0), ended(1, 0)])
+    assert cluster.run("--queue", "team")[0] == 0
+    assert [words[words.index("-p") + 1] for words, _ in cluster.calls() if words[0] == "patch"] == patches
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [

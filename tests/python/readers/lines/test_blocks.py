@@ -28,13 +28,26 @@ def test_blocks_have_the_lines_of_the_file(parts: list[bytes], block_bytes: int,
 
 
 def _read_lines(data: bytes, max_bytes: int) -> list[bytes]:
-    """Reads line by line. The rest of a line after a limit is left out unless a carriage return is in it."""
-    read, lines = io.BytesIO(data).readline, []
-    while part := read(max_bytes):
+    """Reads line by line. The rest of a line after a limit is left out, up to text after a carriage return."""
+    lines = []
+    while data:
+        line = data[: data.find(b"\n") + 1] or data
+        part, rest = line[:max_bytes], line[max_bytes:]
         lines.append(part)
-        while not part.endswith(b"\n") and b"\r" not in part:
-            part = read(max_bytes) or b"\n"
+        if b"\r" not in part:
+            rest = rest.partition(b"\r")[2].lstrip(b"\r\n")
+        data = rest + data[len(line) :]
     return lines
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("length", range(9, 16))
+def test_text_after_a_carriage_return_beyond_the_limit_of_a_line_is_kept(
+    length: int, line_end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MAX_LINE_BYTES", 8)
+    log = LogSource("log", io.BytesIO(b"x" * length + b"\rrow" + line_end + b"last"))
+    assert list(log.lines()) == [b"x" * 8, b"row" + line_end, b"last"]
 
 
 def test_lines_between_carriage_returns_need_little_memory() -> None:

@@ -140,6 +140,37 @@ def test_a_long_table_has_plain_and_other_chunks(tmp_path: Path, monkeypatch: py
     assert rows[8:22] == expected[8:22]
 
 
+OTHER_ROW = "1048576 262144 float none 0" + 2 * " 20.00 52.43 52.43 0" + "\n"
+OTHER_TABLE = HEAD + COLUMNS + OTHER_ROW * 12 + "# Avg bus bandwidth    : 52.43\n"
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("row_count", [10, 11])
+def test_a_row_that_is_refused_after_a_chunk_does_not_remove_the_end_of_its_table(
+    is_stored: bool, row_count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "CHUNK_ROWS", 10)
+    path = tmp_path / "log.txt"
+    wrapped = "262144 65536 float sum -1 21.00 12.48 18.72 0\n 21.00 12.48 18.72 0\n"
+    path.write_text(ROW * row_count + wrapped + OTHER_TABLE)
+    assert [event.is_last for event in readers.stream(path) if isinstance(event, TableChunk)].count(True) == 2
+    log = in_file(path) if is_stored else readers.read(path)
+    assert [len(table.rows) for table in log.tables] == [row_count, 12]
+    assert [refusal.line for refusal in log.refused] == [row_count + 1]
+
+
+def test_rows_above_their_header_that_fill_a_chunk_are_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a log that is newest first, only the rows that are not interpreted yet are refused."""
+    monkeypatch.setattr(assembly, "CHUNK_ROWS", 10)
+    path = tmp_path / "log.txt"
+    units = "# (B) (elements)" + 2 * " (us) (GB/s) (GB/s)" + "\n"
+    path.write_text(ROW.replace(" 0\n", " N/A\n") * 11 + units + OTHER_TABLE)
+    assert [event.is_last for event in readers.stream(path) if isinstance(event, TableChunk)].count(True) == 2
+    log = readers.read(path)
+    assert [len(table.rows) for table in log.tables] == [10, 12]
+    assert [refusal.line for refusal in log.refused] == [11]
+
+
 def test_rows_with_many_samples_are_stored_earlier() -> None:
     """A row of a large job has thousands of samples, which take more memory than all its other fields."""
     samples_us = tuple((1.0,) * 100 for _ in range(64))
