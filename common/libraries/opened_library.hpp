@@ -33,8 +33,8 @@ std::string file_containing(const void* address);
 /// Returns the libraries of wheels in a Python environment, sorted.
 std::vector<std::string> wheel_libraries(const std::filesystem::path& python_environment);
 
-/// Returns a package's file for each Python version of a Python environment, sorted. `file`: path in the packages'
-/// folder.
+/// Returns the copies of a package's file that exist in a Python environment, at most one for each Python version,
+/// sorted. `file`: path in a folder of packages.
 std::vector<std::string> packaged_files(const std::filesystem::path& python_environment,
                                         const std::filesystem::path& file);
 

@@ -29,8 +29,10 @@ std::optional<double> take_number(std::string_view& text) {
 std::optional<double> size_unit_bytes(std::string_view suffix) {
   std::string unit(suffix);
   std::ranges::transform(unit, unit.begin(), [](unsigned char letter) { return std::toupper(letter); });
-  if (unit.size() == 3 && unit.ends_with("IB")) unit.resize(1);
-  if (unit.ends_with('B')) unit.pop_back();
+  if (unit.size() == 3 && unit.ends_with("IB"))
+    unit.resize(1);
+  else if (unit.ends_with('B'))
+    unit.pop_back();
   if (unit.empty()) return 1;
   const std::size_t index = std::string_view("KMGT").find(unit);
   if (unit.size() > 1 || index == std::string_view::npos) return std::nullopt;

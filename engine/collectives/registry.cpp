@@ -18,7 +18,8 @@ const std::vector<CollectiveEntry>& all_collectives() {
 }
 
 std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings) {
-  // Flows are not in the list, because they are no program. This object describes them; each round makes its own.
+  // Flows are no program, so they are not in the list. For their name, this returns a flow exchange without flows,
+  // which only describes the collective. Each round makes another one with its flows.
   if (name == kFlowsName) return make_flow_exchange(/*flows=*/{}, /*rank=*/0);
   const auto& entries = all_collectives();
   const auto entry = std::ranges::find(entries, name, &CollectiveEntry::name);

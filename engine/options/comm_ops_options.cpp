@@ -60,14 +60,14 @@ void configure_comm_ops(const FlagValues& flags, const std::string& tests, Optio
   comm_ops.resize = parse_step_flag(flags, "--resize", /*allows_fixed=*/false);
   comm_ops.root_every = static_cast<int>(flags.integer("--root-every", 0, 0));
   comm_ops.work_iterations = static_cast<int>(flags.integer("--work-iterations", 2, 0));
-  comm_ops.shares = flags.has("--share");
+  comm_ops.shares_resources = flags.has("--share");
   comm_ops.aborts = flags.has("--abort");
   comm_ops.all_timers = flags.has("--all-timers");
   comm_ops.verbose = flags.has("--verbose");
   if (flags.text("--flush-interval", "1") != "1")
     throw flags.invalid_value("--flush-interval", "1, because a barrier precedes each call");
   for (const CreationKind test : comm_ops.tests) {
-    if (test == CreationKind::split && comm_ops.shares && comm_ops.aborts)
+    if (test == CreationKind::split && comm_ops.shares_resources && comm_ops.aborts)
       throw UsageError("-S and -a exclude each other in split, as in nccl-tests; drop one");
     const std::vector<int> counts = rank_counts(comm_ops);
     if (std::ranges::none_of(counts, [&](int ranks) { return can_run(test, comm_ops.resize, ranks); }))
@@ -79,7 +79,7 @@ void configure_comm_ops(const FlagValues& flags, const std::string& tests, Optio
   RunSettings& settings = options.settings;
   settings.iterations = static_cast<int>(flags.integer("--iterations", 2, 1));
   settings.warmup_iterations = static_cast<int>(flags.integer("--warmup", 1, 0));
-  settings.lifecycle = {.share = comm_ops.shares,
+  settings.lifecycle = {.share = comm_ops.shares_resources,
                         .abort = comm_ops.aborts,
                         .root_every = comm_ops.root_every,
                         .work_iterations = comm_ops.work_iterations,

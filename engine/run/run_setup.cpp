@@ -54,7 +54,7 @@ void add_lifecycle_notes(const CommOpsSettings& settings, const Backend& backend
     const std::string_view name = backend.traits().name;
     if (settings.root_every > 0)
       info.notes.push_back(fmt::format("-R has no effect: the {} backend has no roots (unique ids)", name));
-    if (settings.shares)
+    if (settings.shares_resources)
       info.notes.push_back(fmt::format("-S has no effect: the {} backend shares no resources", name));
   }
   for (const CreationKind test : settings.tests)

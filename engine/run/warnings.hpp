@@ -8,7 +8,7 @@
 
 namespace busbw {
 
-/// Returns the warnings about `measurement`, in which only the warnings may be missing. `ranks`: those of the group.
+/// Returns the warnings about `measurement`, from all its other fields except `together`. `ranks`: those of the group.
 std::vector<std::string> measurement_warnings(const RunSettings& settings, const Measurement& measurement,
                                               const std::vector<RankInfo>& ranks);
 

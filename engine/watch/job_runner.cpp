@@ -127,8 +127,8 @@ class JobMonitor {
     if (failure && failure->exit == ExitCode::rank_lost) {
       if (!has_diagnosed_) diagnose();  // the ranks may end before check() sees that a rank was lost
       failure->details = details_;
-      // The job keeps its first failure, so a failure before the stall is still the job's failure. Compares only the
-      // beginning of the message, because the job may cut a long one.
+      // True if the stall is the job's failure: the job keeps only its first failure. It may have cut a long message,
+      // so only the beginning is compared.
       failure->timed_out = !stall_message_.empty() && stall_message_.starts_with(failure->message);
     }
     return failure;
@@ -291,6 +291,7 @@ class ChildProcesses {
 /// Kills the children that do not end after an abort. Process 0 is killed last, because it may diagnose the ranks and
 /// finish the output after its own grace period.
 void kill_children(ChildProcesses& children, SignalMonitor& signal_monitor) {
+  // Each child has a grace period of its own, which begins when it sees the abort.
   children.wait_until(monotonic_s() + kGraceS, signal_monitor);
   children.send_from(/*first=*/1, SIGKILL);
   children.wait_until(monotonic_s() + kDiagnosisLimitS, signal_monitor);

@@ -54,7 +54,8 @@ class GraphOrder {
  private:
   /// Graph nodes of one capture.
   struct CaptureNodes {
-    cudaGraphNode_t last = nullptr;  ///< last operation; before the first operation: the wait for the event, or null
+    cudaGraphNode_t last =
+        nullptr;  ///< last captured operation; before there is one, the wait for the order event or null
     cudaGraphNode_t record = nullptr;  ///< records the order event after the last operation; null: no such node yet
   };
   /// Maximum number of captures in captures_. The end of a capture is unknown, so the oldest ones are dropped.

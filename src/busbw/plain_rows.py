@@ -86,8 +86,8 @@ class PlainColumns(Struct, array_like=True, frozen=True, gc=False):
             )
 
 
-_MIN_PASSES = 4
-"""Minimum number of rows for each size from which making only the last one takes less time than making all."""
+_MIN_CYCLES = 4
+"""With at least this many rows for each size, making only the last one takes less time than making all."""
 
 _COLUMN_BY_FIELD = {
     "line": "lines",
@@ -125,7 +125,7 @@ class PlainRows(SequenceOnDemand[Row]):
 
     @property
     def have_one_configuration(self) -> bool:
-        """True if the rows differ only in size and pass."""
+        """True if the rows differ only in size and cycle."""
         columns: tuple[list[Any], ...] = (self.columns.dtypes, self.columns.redops, self.columns.roots)
         return all(column.count(column[0]) == len(column) for column in columns)
 
@@ -184,11 +184,14 @@ def rows_with_details(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def last_rows_of_points(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yields the last row of each configuration and size of a table. Other rows are omitted if that saves time."""
+    """Yields rows of a table, at least the last one of each configuration and size.
+
+    Earlier rows are omitted if that saves time. So the caller must let a later row replace an earlier one.
+    """
     for chunk in row_chunks(rows):
         if isinstance(chunk, PlainRows) and chunk.have_one_configuration:
             last_indices = {size_bytes: index for index, size_bytes in enumerate(chunk.columns.sizes_bytes)}
-            if _MIN_PASSES * len(last_indices) <= len(chunk):
+            if _MIN_CYCLES * len(last_indices) <= len(chunk):
                 for index in sorted(last_indices.values()):
                     yield from chunk.columns.part(slice(index, index + 1)).rows(chunk.collective, chunk.ranks)
                 continue

@@ -84,7 +84,7 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   flags.reports_algorithms = settings.report_algorithms;
   if (options.comm_ops) {
     flags.root_every = options.comm_ops->root_every;
-    flags.shares_resources = options.comm_ops->shares;
+    flags.shares_resources = options.comm_ops->shares_resources;
   }
   flags.max_peers = options.make_collective()->max_peers();
   flags.survives_losses = options.serves_flows();

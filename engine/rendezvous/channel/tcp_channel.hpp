@@ -1,6 +1,6 @@
 #pragma once
-// A TCP connection that carries frames: of a process or rank to the store of process 0, or between ranks during their
-// handshake.
+// A TCP connection that carries frames. It joins a process or rank with the store of process 0, or two ranks during
+// their handshake.
 #include <functional>
 #include <optional>
 #include <string>

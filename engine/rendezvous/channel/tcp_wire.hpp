@@ -15,12 +15,13 @@ namespace busbw {
 
 inline constexpr char kWireVersion = '4';
 
-/// First byte of a frame. Each comment names the sender and the body.
+/// First byte of a frame. Each comment names the sender and the body. In a handshake between two ranks, one of them is
+/// the server.
 enum class FrameKind : std::uint8_t {
   hello,      // client: version, nonce; server, to a client of another version: its own version
   challenge,  // server: nonce
   greeting,   // client: proof, ClientInfo
-  welcome,    // server: proof, host of process 0 (empty from a rank)
+  welcome,    // server: proof, host of process 0 (empty if the server is a rank)
   refused,    // server: proof, exit code and message; or empty, if the greeting's proof was wrong
   request,    // client: StoreRequest
   reply,      // server: request number, kind and value of a StoreReply

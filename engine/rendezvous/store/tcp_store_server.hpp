@@ -79,6 +79,7 @@ class TcpStoreServer {
   void run_server_thread();
   void handle_events();
   void accept_connections(const Descriptor& listener);
+  /// Returns false if all connections are authenticated.
   bool reject_oldest_unauthenticated();
   void set_accepting(bool accepting);
   void on_tick();
@@ -97,9 +98,11 @@ class TcpStoreServer {
   void handle_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void reject_version(std::uint64_t id, char version);
   void handle_greeting(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body);
+  /// Sends the reply to the connection with the id `reply.client`.
   void send_reply(const StoreReply& reply);
   void send(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void broadcast_failure();
+  /// Sends a lost process the reason, and closes its connections then. The job continues without it.
   void expel(int process, const Loss& loss);
   void wake() noexcept;
   void set_watches_writable(Connection& connection, std::uint64_t id, bool watches_writable);

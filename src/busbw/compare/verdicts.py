@@ -156,7 +156,8 @@ def _change_threshold(comparison: TimeComparison, evidence: Evidence, resolution
 def _find_direction(evidence: Evidence, threshold: float) -> int:
     """Returns the direction of the change of one time, without its neighbors: 1 faster, -1 slower, 0 neither.
 
-    With enough runs the threshold is not used: the interval alone decides.
+    `Evidence.interval` has logarithms, so 0 is no change. With few runs its estimate must also exceed the threshold.
+    `Evidence.rounding` has ratios, and the whole range must exceed the threshold.
     """
     log_threshold = math.log1p(threshold)
     if evidence.interval is not None:

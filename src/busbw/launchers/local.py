@@ -42,7 +42,7 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
         Command(
             job.command,
             tuple((shared | process_variables(process, node=0, local=process, local_size=job.processes)).items()),
-            process=process,
+            label=process,
         )
         for process in range(job.processes)
     ]
@@ -62,5 +62,5 @@ def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
         grace_s=processes.GRACE_S, follows_first=plan.tolerates_losses, end_signal=signal.SIGTERM
     )
     statuses = processes.run_all(plan.commands, callbacks, policy)
-    processes.report_crash(statuses, [f"process {command.process}" for command in plan.commands], callbacks)
+    processes.report_crash(statuses, [f"process {command.label}" for command in plan.commands], callbacks)
     return processes.job_exit_code(statuses)

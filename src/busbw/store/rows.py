@@ -23,7 +23,7 @@ _CIRCUMSTANCE_NAME = re.compile(r"machine\.|iterations$|version|build$|driver|pl
 
 
 def insert_log(cursor: sqlite3.Cursor, file_id: int, log: Log, *, changed_s: float) -> None:
-    """Inserts the log's tables into the index.
+    """Inserts the tables of results in the log into the index, each as one row of `runs`.
 
     Args:
         cursor: Cursor within a transaction.
@@ -107,7 +107,10 @@ def _circumstances(table: Table) -> dict[str, str]:
 
 
 def series_values(table: Table, row: Row) -> tuple[object, ...]:
-    """Returns the columns `collective` to `variant` of the table `series` for a row, in the order of `StoredPoint`."""
+    """Returns the columns `collective` to `variant` of the table `series` for a row, in the order of `StoredPoint`.
+
+    The column `member` has the group of the row.
+    """
     ranks = table.ranks_of(row)
     return (table.collective_of(row), row.dtype, row.redop, row.root, ranks, row.group, row.variant)
 

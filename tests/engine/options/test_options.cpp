@@ -177,7 +177,7 @@ TEST_CASE("options: every flag of comm_ops has its effect, and its operand may s
   CHECK(plain.settings.iterations == 2);
   CHECK(plain.settings.warmup_iterations == 1);
   CHECK(plain.settings.max_bytes == 4096);
-  CHECK_FALSE(plain.comm_ops->shares);
+  CHECK_FALSE(plain.comm_ops->shares_resources);
   for (const char* line : {"init,shrink -t 8 -b 2 -e 6 -s step-2 -r factor-3 -i 7 -w 0 -W 5 -R 3 -S -a -A -v",
                            "--sweep-begin=2 --sweep-end 6 --sweep-comms step-2 --resize factor-3 --iterations 7 "
                            "--warmup 0 --work-iterations 5 --root-every 3 --share --abort --all-timers --verbose -t 8 "
@@ -192,7 +192,7 @@ TEST_CASE("options: every flag of comm_ops has its effect, and its operand may s
     CHECK(options.settings.warmup_iterations == 0);
     CHECK(settings.work_iterations == 5);
     CHECK(settings.root_every == 3);
-    CHECK((settings.shares && settings.aborts && settings.all_timers && settings.verbose));
+    CHECK((settings.shares_resources && settings.aborts && settings.all_timers && settings.verbose));
   }
   CHECK(comm_ops("all -t 2").comm_ops->tests.size() == 4);
   CHECK(comm_ops("all -t 2").comm_ops->begin_ranks == 2);

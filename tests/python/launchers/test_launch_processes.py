@@ -25,8 +25,8 @@ from busbw.launchers.job.grace_period import GracePeriod
 from busbw.launchers.job.processes import TerminationPolicy, crash_message, job_exit_code, run_all, written_files
 
 
-def shell(script: str, *, process: int | str | None = None, **more: object) -> Command:
-    return Command(("/bin/sh", "-c", script), process=process, **more)  # type: ignore[arg-type]
+def shell(script: str, *, label: int | str | None = None, **more: object) -> Command:
+    return Command(("/bin/sh", "-c", script), label=label, **more)  # type: ignore[arg-type]
 
 
 class RecordedOutput:
@@ -98,7 +98,7 @@ def test_bytes_are_forwarded_unchanged() -> None:
 def test_each_line_of_stderr_has_its_process() -> None:
     output = RecordedOutput()
     run_all(
-        [shell("echo zero >&2", process=0), shell("echo one >&2", process="node1"), shell("echo two >&2")],
+        [shell("echo zero >&2", label=0), shell("echo one >&2", label="node1"), shell("echo two >&2")],
         output.callbacks,
     )
     assert sorted(output.errors, key=str) == [(b"one\n", "node1"), (b"two\n", None), (b"zero\n", 0)]
@@ -238,8 +238,8 @@ def test_a_process_that_refuses_to_run_shortens_the_grace_period(code: int, end_
 def test_a_command_that_hangs_after_another_ended_is_lost(hung: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_processes, "_KILL_S", 0.5)
     output = RecordedOutput()
-    commands = [shell("exit 0", process=0), shell("exit 0", process=1)]
-    commands[hung] = shell("trap '' TERM; sleep 600", process=hung)
+    commands = [shell("exit 0", label=0), shell("exit 0", label=1)]
+    commands[hung] = shell("trap '' TERM; sleep 600", label=hung)
     ended = run_all(commands, output.callbacks, TerminationPolicy(grace_s=0.5))
     assert [status.code for status in ended] == [4 if process == hung else 0 for process in range(2)]
     assert job_exit_code(ended) == 4

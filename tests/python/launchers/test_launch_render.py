@@ -85,7 +85,7 @@ def test_ranks_continue_from_host_to_host() -> None:
     ]
     assert found == [["0"], ["1", "2", "3"], ["4", "5"]]
     assert all("BUSBW_SIZE=6" in script for script in scripts)
-    assert [command.process for command in uneven.commands] == [0, "b", "c"]
+    assert [command.label for command in uneven.commands] == [0, "b", "c"]
 
 
 def test_over_ssh_a_search_knows_its_hosts_if_each_has_equally_many_processes() -> None:

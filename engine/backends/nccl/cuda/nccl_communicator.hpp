@@ -41,9 +41,10 @@ struct NcclRankConfig {
   AlgorithmObserver* algorithm_observer = nullptr;  // owned by the backend; null: algorithms stay unknown
 };
 
-/// Use it in the thread that created it, with the rank's GPU as current device, or after use_in_this_thread. Operations
-/// go through the rank's launch group. Filling and comparing are not timed and run in this thread. Failing calls throw
-/// EnvironmentError with NCCL's or CUDA's error text. Waits throw JobAborted if the job is aborted.
+/// Use it in the thread that created it, with the rank's GPU as current device. Another thread must call
+/// use_in_this_thread first. Operations go through the rank's launch group. Filling and comparing are not timed and run
+/// in this thread. Failing calls throw EnvironmentError with NCCL's or CUDA's error text. Waits throw JobAborted if the
+/// job is aborted.
 class NcclCommunicator final : public Communicator, private Timestamps, private Gate {
  public:
   /// Allocates both buffers, or shares those of `rank_config.first`, and joins `group` with NCCL. All arguments except
@@ -132,7 +133,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void open() override { gate_.open(closings_); }
   std::size_t capacity() const override;
 
-  /// Submits a request of a kind that needs at most a `number`, with the meaning of IssueRequest::count.
+  /// Submits a request without data. `number` becomes IssueRequest::count; its meaning depends on the kind.
   void submit(IssueRequest::Kind kind, std::size_t number = 0);
   void submit(IssueRequest::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
               Redop redop = Redop::sum, int root = 0);
@@ -140,7 +141,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   NcclComm join(const NcclLibrary& library, const NcclRankConfig& rank_config);
   std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclOptions& flags);
   std::unique_ptr<DeviceComm> make_device_comm(const NcclLibrary& library, const NcclOptions& flags);
-  /// Steps of `compare`. The device counts words (`launch_compare`), so the count is at most that of wrong elements.
+  /// Steps of `compare`. The device counts differing words (`launch_compare`). Each has one or more wrong elements, so
+  /// the count is at most that of wrong elements.
   std::uint64_t count_differing_words(const std::byte* address, const DataStream& stream, std::uint64_t first,
                                       std::size_t elements);
   void find_mismatches_on_host(const std::byte* address, const DataStream& stream, std::uint64_t first,

@@ -54,10 +54,10 @@ def _simulated_measurer(options: FindOptions, shape: str) -> Measurer:
 
 
 def _flows_command(backend: str | None, ranks: int | None) -> list[str]:
-    """Returns the words that start the engine with one rank per GPU of this machine.
+    """Returns the words that start the engine on this machine.
 
     Args:
-        backend: Backend of the user. None: the GPUs.
+        backend: Backend that the user chose. None: the engine chooses the GPUs.
         ranks: Number of ranks. None: the engine's default.
 
     Raises:

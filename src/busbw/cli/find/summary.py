@@ -133,7 +133,7 @@ def unsuspected_nodes(
 
 
 def result_exit_code(summary: FindSummary) -> int:
-    """Returns the exit code of a result."""
+    """Returns the exit code of a complete search. After an early end, the caller decides."""
     if summary.findings:
         return ExitCode.SLOWER_THAN_DEMANDED
     return UNDECIDED if summary.undecided else ExitCode.GOOD

@@ -248,8 +248,9 @@ class _Redaction:
         return ":".join(re.findall("." * group_length, digits)) if group_length > 0 else digits
 
     def _ipv6(self, match: re.Match[str]) -> str:
+        # A text with short parts, such as 0:1:2:3:4:5:6:7, is probably no address, so it stays.
         if all(len(part) <= 2 for part in match[0].split(":")):
-            return match[0]  # such as 0:1:2:3:4:5:6:7 and a::b: taken for other numbers, though IPv6 allows them
+            return match[0]
         with suppress(ValueError):
             address = IPv6Address(match[0])
             shown = self._pseudonyms.ipv6(address)

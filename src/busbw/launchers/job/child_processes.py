@@ -196,7 +196,7 @@ class ChildProcesses:
         if self._grace and not self._grace.has_failed:
             child.is_lost = True
             if self._callbacks:
-                self._callbacks.emit_error(self._grace.lost_message, child.command.process)
+                self._callbacks.emit_error(self._grace.lost_message, child.command.label)
         child.send_interrupt(self._policy.first_end_signal())
 
     def _forward_signals(self) -> None:

@@ -87,7 +87,7 @@ class CommandOutput:
         is_stdout = stdout is not None and not stdout.closed and stdout.fileno() == descriptor
         for line in lines:
             if not is_stdout and self._callbacks.on_error:
-                self._callbacks.on_error(line, child.command.process)
+                self._callbacks.on_error(line, child.command.label)
             elif child is self._children[0]:
                 self._callbacks.on_line(line)
 

@@ -147,7 +147,7 @@ class Command:
     stdin: str | None = field(default=None, repr=False)
     """Input of the command. This process keeps the pipe open while the command runs. So a command that reads the end of
     the pipe knows that this process has died."""
-    process: int | str | None = None
+    label: int | str | None = None
     """Label of the command's stderr: its process number, or the host of its processes. None: no label."""
     interrupt: str | int | None = None
     """Interrupt that the command gets instead of a received signal: a text on stdin, or another signal. None: the

@@ -94,11 +94,11 @@ def render(job: Job, target: SshTarget) -> SshPlan:
             Command(
                 ssh_command,
                 stdin=f"{script}{job.token}\n",
-                process=first_process if host.processes == 1 else host.name,
+                label=first_process if host.processes == 1 else host.name,
                 interrupt=scripts.INTERRUPT,
             )
         )
-        checks.append(Command(ssh_command, stdin=scripts.preflight(programs), process=host.name))
+        checks.append(Command(ssh_command, stdin=scripts.preflight(programs), label=host.name))
         first_process += host.processes
     return SshPlan(
         tuple(commands),
@@ -156,7 +156,7 @@ def _run_job(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
     filtered = replace(callbacks, on_line=marker_filter.forward_line)
     policy = processes.TerminationPolicy(grace_s=processes.GRACE_S, follows_first=plan.tolerates_losses)
     ssh_statuses = processes.run_all(plan.commands, filtered, policy, max_connecting=preflight.MAX_CONNECTING)
-    hosts = [str(check.process) for check in plan.checks]  # in the order of the commands
+    hosts = [str(check.label) for check in plan.checks]  # in the order of the commands
     statuses = [
         _with_lost_connection(host, status, callbacks) for host, status in zip(hosts, ssh_statuses, strict=True)
     ]

@@ -84,12 +84,12 @@ def run_on_hosts(
     """Runs one command for each host, several at a time. Returns host, exit status and lines of stderr for each.
 
     Args:
-        commands: Commands with the name of the host as their label (`Command.process`).
+        commands: Commands with the name of the host as their label (`Command.label`).
         callbacks: Receive statuses.
         policy: Termination policy.
         on_mark: Called with the name of the host when it prints `scripts.MARK`: its login has succeeded.
     """
-    hosts = [str(command.process) for command in commands]
+    hosts = [str(command.label) for command in commands]
     lines: dict[str, list[str]] = {host: [] for host in hosts}
 
     def keep_line(line: bytes, label: int | str | None) -> None:

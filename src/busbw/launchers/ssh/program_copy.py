@@ -74,12 +74,12 @@ def copy_command(ssh_command: Sequence[str], copy: ProgramCopy, path: str, host:
     )
     # The steps contain no secret, so they may be on the command line. The quoting works in sh, csh and fish.
     remote = f"exec /bin/sh -c 'exec 1>&2; echo; echo {scripts.MARK}; {steps}'"
-    return Command(("/bin/sh", "-c", 'exec "$@" <"$0"', str(copy.source), *ssh_command, remote), process=host)
+    return Command(("/bin/sh", "-c", 'exec "$@" <"$0"', str(copy.source), *ssh_command, remote), label=host)
 
 
 def removal_command(ssh_command: Sequence[str], folder: str, host: str) -> Command:
     """Returns the command that removes the folder of the copy on a host. A missing folder is no error."""
-    return Command((*ssh_command, f"rm -rf {folder}"), process=host)
+    return Command((*ssh_command, f"rm -rf {folder}"), label=host)
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def copies_on_hosts(
         yield
     finally:
         if begun_hosts:
-            remove_from_hosts([command for command in removals if str(command.process) in begun_hosts], callbacks)
+            remove_from_hosts([command for command in removals if str(command.label) in begun_hosts], callbacks)
 
 
 def remove_from_hosts(commands: Sequence[Command], callbacks: LaunchCallbacks) -> None:
@@ -121,6 +121,7 @@ def _parse_copy(host: str, status: ExitStatus, lines: Sequence[str]) -> prefligh
         return unreached
     if not status.code:
         return preflight.HostCheck(host)
+    # The last line is the message of the step that failed. If it is the mark, that step printed nothing.
     reason = f"exit code {status.code}" if scripts.is_mark(output[-1]) else output[-1]
     return preflight.HostCheck(
         host, f"cannot copy the program ({reason})", "choose a writable folder with --copy-to, or install busbw there"

@@ -16,6 +16,9 @@ _MAX_COUNT = (1 << 63) - 1
 _MIN_FIGURE, _MAX_FIGURE = 1e-30, 1e15
 """Limits for nonzero times in us, rates in GB/s and their spread; 1e15 us is about 30 years."""
 
+_BOTH_PLACEMENTS = ""
+"""Key of a reason that is not about one placement."""
+
 
 def refuse_implausible(events: Iterable[Event]) -> Iterator[Event]:
     """Yields the events, with every implausible measurement refused."""
@@ -32,8 +35,8 @@ def refuse_implausible(events: Iterable[Event]) -> Iterator[Event]:
                 continue
             are_all_plausible = False
             yield from (Refusal(line=row.line, text="", reason=reason) for reason in reasons.values())
-            # A plausible other placement is kept, because it may report wrong data.
-            if "" not in reasons:
+            # If only one placement is implausible, the other one is kept, because it may report wrong data.
+            if _BOTH_PLACEMENTS not in reasons:
                 figures = {placement: figure for placement, figure in row.figures.items() if placement not in reasons}
                 if figures:
                     plausible_rows.append(msgspec.structs.replace(row, figures=figures))
@@ -45,11 +48,11 @@ def refuse_implausible(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def _implausible_reasons(row: Row) -> dict[str, str]:
-    """Returns the reasons by placement. The key "" is a reason for both placements."""
+    """Returns the reasons by placement, or one for `_BOTH_PLACEMENTS`."""
     counts = {"size_bytes": row.size_bytes, "count": row.count, "ranks": row.ranks}
     for name, count in counts.items():
         if count is not None and not 0 <= count <= _MAX_COUNT:
-            return {"": f"{name} cannot be {_invalid_count_text(count)}"}
+            return {_BOTH_PLACEMENTS: f"{name} cannot be {_invalid_count_text(count)}"}
     reasons = {name: implausible_figure_reason(figure) for name, figure in row.figures.items()}
     return {name: reason for name, reason in reasons.items() if reason}
 

@@ -39,7 +39,7 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the traces of one job."""
     for path in paths:
         _RankReader(builder, path).read()
-    return ["PyTorch's profiler does not tell the operator and the algorithm of operations"]
+    return ["PyTorch's profiler does not tell the reduction operator and the algorithm of operations"]
 
 
 class _RankReader:
@@ -62,6 +62,7 @@ class _RankReader:
         self._base_ns = 0
         """Unix time of the time 0 in the file."""
         self._call_group_count = 0
+        """Number of operations so far. All calls of an operation have the same `Call.group`."""
         self._ids = array("q")
         """"External id" of each operation, or `_NO_ID`."""
         self._is_call = array("b")
@@ -157,7 +158,7 @@ class _RankReader:
                 function=Function.OTHER, communicator=index, elements=0, group=self._call_group_count, **fields
             )
             for call in list_calls(self._builder, operation, template):
-                if self._rank.add(call) >= 0:
+                if self._rank.add(call) >= 0:  # negative: the call has an impossible value and was not added
                     self._ids.append(identity)
                     self._is_call.append(is_call)
 
