@@ -66,7 +66,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
     base = 16;
     digits.remove_prefix(2);
   } else if (digits.size() > 1 && digits.front() == '0') {
-    return std::nullopt;
+    return std::nullopt;  // other programs would read an octal number
   }
   const auto value = parse_digits(digits, base);
   if (!value || *value > std::numeric_limits<std::int64_t>::max()) return std::nullopt;

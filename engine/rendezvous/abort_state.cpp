@@ -1,4 +1,5 @@
-// Keeps the first failure of the job, or the reason for which this process withdrew from the job.
+// Keeps the first failure of the job, or the reason for which this process withdrew from the job. A failure of this
+// process is unconfirmed until the store has answered, because another process may have failed earlier.
 #include "rendezvous/abort_state.hpp"
 
 #include <chrono>

@@ -1,4 +1,5 @@
 // Groups the operations of each rank into calls, and finds for each call the calls of other ranks that wait for it.
+// Calls that wait for each other get the same number, their match.
 #include "replay/matched_calls.hpp"
 
 #include <fmt/format.h>
@@ -218,7 +219,7 @@ void MatchedCalls::match_collectives() {
                                              .dtype = operation.dtype,
                                              .redop = operation.redop,
                                              .count = operation.count,
-                                             .root = operation.peer,
+                                             .root = operation.peer,  // of a collective
                                              .in_place = operation.in_place},
                                 match + i);
     }
@@ -241,7 +242,8 @@ void MatchedCalls::match_transfers() {
                                        send);
     }
   }
-  const std::size_t first_match = occurrences_.size();  // the collectives have the matches before
+  // Each match of a collective has one occurrence, so their number is the first free match.
+  const std::size_t first_match = occurrences_.size();
   for (int rank = 0; rank < program_.ranks(); ++rank) {
     std::vector<ReplayCall>& rank_calls = calls_[static_cast<std::size_t>(rank)];
     for (std::size_t index = 0; index < rank_calls.size(); ++index)

@@ -46,6 +46,7 @@ const Collective* find_collective(trace::Function function) {
 ReplayDescription::ReplayDescription(const ReplayProgram& program) : Collective(kFacts) {
   shape_.send_count = shape_.recv_count = step_bytes(program);
   for (const auto& operations : program.operations) {
+    // The count column shows the largest number of operations of a rank.
     shape_.param_count = std::max(shape_.param_count, operations.size());
     max_weighted_calls_ = std::max(max_weighted_calls_, weighted_calls(program, operations));
   }

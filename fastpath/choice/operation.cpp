@@ -44,9 +44,9 @@ Slices divided_buffer(const void* data, std::size_t bytes, int ranks) {
   return make_slices(data, length, length, bytes);
 }
 
-/// Returns the cells of a full slice if the ranks divide a buffer of `cells` for `direct`. Unlike in slice_bytes(), a
-/// line has 128 bytes of data, because `direct` sends no tags. Example: 100 cells on 4 ranks are slices of 32, 32, 32
-/// and 4.
+/// Returns the cells of a full slice if the ranks divide a buffer of `cells` for `direct`, in whole lines of
+/// kCellsOfLine cells. Unlike in slice_bytes(), a line has 128 bytes of data, because `direct` sends no tags. Example:
+/// 100 cells on 4 ranks are slices of 32, 32, 32 and 4.
 std::int64_t direct_slice_cells(std::int64_t cells, int ranks) {
   const std::int64_t cells_of_one_line_per_rank = std::int64_t{ranks} * kCellsOfLine;
   const std::int64_t lines_per_rank = (cells + cells_of_one_line_per_rank - 1) / cells_of_one_line_per_rank;
@@ -130,7 +130,7 @@ Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& 
   transfer.ranks = ranks;
   const auto call_cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
   const CollectiveFacts& facts = facts_of(call.collective);
-  // all-gather, reduce-scatter: the call has the size of one rank's slice.
+  // `direct` runs only all-reduce, all-gather and reduce-scatter. In the last two, the call has the size of one slice.
   std::int64_t max_slice_cells = call_cells;
   std::int64_t total_cells = ranks * call_cells;
   const bool do_ranks_divide_buffer = !facts.sends_shares && !facts.receives_shares;

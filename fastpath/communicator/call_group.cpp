@@ -38,7 +38,7 @@ ncclResult_t queue_gathers(const std::vector<PendingCall>& calls, const RealNccl
 
 /// Queues calls and the checks of their results. `calls` has at most one call of each communicator, because a verifier
 /// has memory for the inputs of one call. A verified call is one unit in the order of its communicator's operations,
-/// together with its gather and its check. After an error, units that have begun are not ended: the call then fails.
+/// together with its gather and its check. After an error, units that have begun are not ended: the group then fails.
 ncclResult_t queue_verified_calls(const std::vector<PendingCall>& calls, const RealNccl& nccl) {
   for (const PendingCall& pending : calls) {
     if (!is_verified(pending)) continue;
@@ -194,6 +194,8 @@ void CallGroup::clear_streams() noexcept {
   has_several_streams_ = false;
 }
 
+/// Called before NCCL queues its calls of the group: fast calls on other streams then follow these streams' earlier
+/// work.
 ncclResult_t CallGroup::prepare_end() noexcept try {
   if (nesting_depth_ == 1 && has_several_streams_ && !pending_calls_.empty())
     join_streams(stream_uses_, JoinedCommunicators::with_fast_calls);

@@ -123,8 +123,9 @@ LibrarySearch library_search(Environment environment) {
   LibrarySearch search;
   search.required_file = environment(kLibraryVariable).value_or("");
   search.engine_library = environment(kEngineLibraryVariable).value_or("");
+  // The address of any constant of this library leads to the file of this library.
   search.wheel_files = wheels_near({file_containing(kMarkerFunction), program_path().value_or("")});
-  search.system_library = kFileName;
+  search.system_library = kFileName;  // without a folder, so the dynamic linker searches
   search.folders = system_folders(environment("LD_LIBRARY_PATH").value_or(""));
   return search;
 }

@@ -222,7 +222,7 @@ def device_label(*sides: Mapping[FactName, object]) -> str:
 
 
 def find_system_difference(table: Table, system: System) -> Difference | None:
-    """Returns the difference if the log states a GPU or a processor that is not of this system. None otherwise.
+    """Returns the difference if the log states another GPU than the system has, or only one of them has GPUs.
 
     None also if busbw has no description of the log's device: then the user knows better.
     """

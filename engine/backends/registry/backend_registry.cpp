@@ -1,4 +1,4 @@
-// Rows of the list, with the conversion from options to the settings of each backend.
+// The list of backends, with the conversion from options to the settings of each backend.
 #include "backends/registry/backend_registry.hpp"
 
 #include <fmt/format.h>
@@ -108,7 +108,7 @@ constexpr BackendEntry kBackends[]{{kNcclTraits, "opening NCCL and its GPUs", su
 void note_missing_gpus(const GpuSurvey& survey, Environment environment, BackendChoice& choice) {
   if (const auto request = gpu_request(environment))
     choice.request_error = fmt::format("GPUs are requested ({}), but {}", *request, survey.no_gpu_reason);
-  if (survey.has_gpu_support)
+  if (survey.build_has_gpu_support)
     choice.no_gpu_reason = survey.no_gpu_reason;
   else if (survey.unusable_gpus > 0)
     choice.unused_gpus_warning =

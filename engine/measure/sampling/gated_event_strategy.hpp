@@ -10,8 +10,8 @@
 
 namespace busbw {
 
-/// Never adds a total time: a separate measurement gives the total time of launched iterations. Without a usable gate,
-/// samples include launches, and the device time is unknown.
+/// Adds samples and the device time. The total time, which includes launches, comes from other iterations
+/// (TotalTime::separate). Without a usable gate, samples include launches, and the device time is unknown.
 class GatedEventStrategy final : public SamplingStrategy {
  public:
   explicit GatedEventStrategy(IterationRunner& runner)

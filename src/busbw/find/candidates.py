@@ -1,4 +1,8 @@
-"""Parts that may be slow, because enough of the flows that cross them are slow."""
+"""Parts that may be slow, because enough of the flows that cross them are slow.
+
+A family is the parts of one kind and direction (parts.py). Hashed links are several equal links of a part. A hash
+assigns each connection, the flows between two GPUs, to one of these links.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,10 +25,10 @@ _Number = TypeVar("_Number", bound=np.generic)
 _MAX_CANDIDATES = 1500
 """Maximum number of candidates, which bounds the time and memory of a search. Those least like chance remain."""
 _MIN_HASHED_SHARE = LINK_SHARES[-1] / 4
-"""Minimum share of slow flows of a part with hashed links: a quarter of the smallest share that crosses a slow link.
+"""Minimum share of slow flows of a part with hashed links: a quarter of the smallest hypothesis about a slow link.
 
-Chance halves a share, and a part in both directions has only half of its slow flows if only one direction was hit. The
-part in both directions must remain a candidate, because it is a rival of the part in that direction."""
+Two effects can halve the measured share: chance, and a fault in one direction for the part in both directions. That
+part must remain a candidate, because it is a rival of the part in one direction."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ class Candidates:
     def totals(self, evidence: Evidence, rows: Indices) -> Evidence:
         """Returns the evidence for some parts (rows) and each hypothesis, from the evidence of the `crossing` flows.
 
-        The columns are `LEVELS`, repeated for each of `LINK_SHARES`. The shares differ only for hashed links: they are
-        shares of the connections that cross a slow link.
+        The columns are `LEVELS`, repeated for each of `LINK_SHARES`. A repetition assumes that this share of the
+        connections crosses a slow link. Without hashed links, all repetitions are equal.
         """
         membership = self.membership[rows]
         totals_by_share = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
@@ -108,7 +112,8 @@ class CrossingCounts:
             is_counted: True for each flow to count.
         """
         is_coupled = observed.paths.coupled is not None
-        if is_coupled != self._is_coupled:  # the flows cross other parts now
+        # Opposite flows turned out to have a common time, so each one also crosses the parts of the other.
+        if is_coupled != self._is_coupled:
             self._is_coupled = is_coupled
             self._by_family.clear()
         counts = self._by_family.setdefault(family, FamilyCounts())

@@ -23,7 +23,7 @@ collide."""
 _MAX_PAIRS = 1 << 15
 """Maximum number of pairs of nodes in a turn, which bounds the memory of a search."""
 _MAX_SPARSE_ROUNDS = 16
-"""Pairs between leaves are measured alone if they need at most about this number of rounds."""
+"""Pairs between leaves have one flow per leaf and direction in a round if they then need at most about this number."""
 
 
 def cleared_pairs(observed: Observations, explanation: Explanation) -> Indices:
@@ -52,8 +52,12 @@ def uncleared_pair_rounds(
     nic_pairs = nic_pairs[:_MAX_PAIRS]
     leaves = planner.cluster.nic_leaf[nic_pairs]
     is_thin = (leaves[:, 0] != leaves[:, 1]) & collides
-    are_few = np.count_nonzero(is_thin) <= _MAX_SPARSE_ROUNDS * len(np.unique(leaves)) // 2
-    max_flows = 1 if are_few or not explanation.peers.are_light_rounds_usable else planner.max_light_flows
+    # With one flow per leaf, a round has half as many pairs as there are leaves.
+    max_sparse_pairs = _MAX_SPARSE_ROUNDS * len(np.unique(leaves)) // 2
+    are_few = np.count_nonzero(is_thin) <= max_sparse_pairs
+    # If flows of light rounds collide often, a slow one proves nothing.
+    needs_sparse_rounds = are_few or not explanation.peers.are_light_rounds_usable
+    max_flows = 1 if needs_sparse_rounds else planner.max_light_flows
     full = [planner.network_round(Load.BOTH, pairs, turn).both_ways() for pairs in _packed(nic_pairs[~is_thin])]
     thin = [
         planner.thin_round(pairs, max_flows, turn)

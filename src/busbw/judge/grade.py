@@ -1,6 +1,7 @@
 """Decides the grade of a configuration, and of each of its bands of sizes.
 
-1. `_compare_with_range` compares each figure with its range: inside, slower, faster, unclear or undecided.
+1. `_compare_with_range` compares each figure with its range: inside, slower, faster, unclear or undecided. Unclear: the
+   interval or the spread reaches into the range. Undecided: inside a range so wide that it could hide a fault.
 2. `BandSizes` (band_sizes.py) sorts the sizes of a band by these outcomes.
 3. `_decide_band_grade` makes the grade of a band. A band of several sizes is SLOW if two neighboring sizes are slow.
    A band of one size is SLOW if this size is far beyond its range. An undecided size makes a band UNSURE.
@@ -192,7 +193,7 @@ def _find_outcome(point: SeriesPoint, limits: SizeLimits) -> Outcome:
     range_us = limits.range_us
     low_us, high_us = point.interval_us or (point.time_us, point.time_us)
     if low_us > range_us.high:
-        # If the spread explains the excess, the machine was probably busy.
+        # Unclear if the time without its spread would be within the range: the machine was then probably busy.
         time_without_spread_us = point.time_us / (1 + (point.spread or 0.0))
         return "slower" if time_without_spread_us > range_us.high else "unclear"
     if high_us < range_us.low:

@@ -166,7 +166,7 @@ class Progress:
         if not spent or header.rows_planned is None or header.bytes_planned is None:
             return ""
         rows, size_sum = header.rows_planned - len(ends), header.bytes_planned - sum(size for size, _ in ends)
-        # The first row includes the start-up, so the time of the second row replaces its time.
+        # `pairwise` gives no time for the first row, which would include the start-up. The second row counts twice.
         remaining_s = seconds_left(rows, size_sum, [spent[0], *spent])
         if remaining_s is None or remaining_s == 0:
             return ""

@@ -114,7 +114,7 @@ GpuSurvey survey_gpus(bool forks_follow) {
   if (!packed)
     return {.gpus = {},
             .no_gpu_reason = "the child process that looks for GPUs sent no result; check the driver with nvidia-smi",
-            .has_gpu_support = true};
+            .build_has_gpu_support = true};
   if (packed->count < 0) {
     const auto error = static_cast<cudaError_t>(-packed->count);
     GpuProbe probe{cudaGetErrorName(error), cudaGetErrorString(error), /*driver_version=*/0, /*runtime_version=*/0,
@@ -122,10 +122,10 @@ GpuSurvey survey_gpus(bool forks_follow) {
     // These queries do not initialize CUDA, so that later forks still work.
     if (cudaDriverGetVersion(&probe.driver_version) != cudaSuccess) probe.driver_version = 0;
     if (cudaRuntimeGetVersion(&probe.runtime_version) != cudaSuccess) probe.runtime_version = 0;
-    return {.gpus = {}, .no_gpu_reason = no_gpu_message(probe), .has_gpu_support = true};
+    return {.gpus = {}, .no_gpu_reason = no_gpu_message(probe), .build_has_gpu_support = true};
   }
   GpuSurvey survey;
-  survey.has_gpu_support = true;
+  survey.build_has_gpu_support = true;
   for (int i = 0; i < packed->count; ++i) {
     const PackedGpu& gpu = packed->gpus[i];
     survey.gpus.push_back({i, gpu.name, printed_bus_id(gpu.bus_id),

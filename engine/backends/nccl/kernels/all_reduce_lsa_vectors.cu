@@ -94,6 +94,8 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
   const VectorRange range =
       split_by_vectors(call.send_offset, call.recv_offset, call.count, kVectorBytes / Reducer<Reduction>::kElements);
   const Worker worker = worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
+  // In the main loop, a warp takes kRows rows of consecutive vectors at a time. A full stride is what the warps of all
+  // ranks take at once.
   const std::size_t full_stride_vectors = vectors_in_full_strides(range.vectors, worker, kRows);
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);

@@ -15,7 +15,7 @@ from busbw.errors import UsageError
 Words = Mapping[str, Sequence[str]]
 """Words of each option on the command line, by the name of its parameter. Empty if the option is not set."""
 ALSO_JSON = "also_json"
-"""Key in `Words` of the words that make process 0 print the result as JSON too. No user sets this option."""
+"""Key in `Words` of the words that make process 0 add the result as a line of JSON. No user sets this option."""
 
 
 def launched_command(
@@ -64,11 +64,11 @@ def launched_command(
             raise UsageError("--detach ends before there are files to write", remedy="remove it, or their options")
 
         def handle_result(line: bytes) -> bool:
-            """Writes the requested files. Returns True if the JSON result is to be printed too."""
+            """Writes the requested files. Returns True if the user asked for JSON on stdout."""
             write_exports(exports, msgspec.json.decode(line, type=result_type), export_paths)
             return bool(words["as_json"])
 
-        launch_values = {"words": (), **fixed, **values}  # only some commands have further words for the engine
+        launch_values = {"words": (), **fixed, **values}  # `words`: those after `--`; such a job has none
         with ExitStack() as resources:
             if "store" in fixed:  # the launcher needs a folder for its files, although no record is written
                 launch_values["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))

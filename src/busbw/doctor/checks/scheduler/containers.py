@@ -16,7 +16,7 @@ _MIN_SHARE = Fraction(2, 5)
 
 def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
     """Returns all device nodes of the container, and the names of the device nodes of its GPUs."""
-    variables_of_container(machine)
+    variables_of_container(machine)  # raises outside of a container
     nodes = machine.fact(DeviceNodes)
     gpus = nvidia_gpu_nodes((*nodes.usable, *nodes.denied))
     require(gpus, "no NVIDIA GPU in this container")
