@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from busbw.find.cluster import UNKNOWN, Indices, Mask
-from busbw.find.evidence import LINK_SHARES, Evidence, connection_evidence, connection_odds
+from busbw.find.evidence import LINK_SHARES, Evidence, connection_evidence
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Columns, Part, count_per_part
 from busbw.find.peers import Peers
@@ -77,10 +77,8 @@ class Candidates:
             crossed_connections = np.flatnonzero(np.bincount(is_crossed.indices))
             is_crossed = is_crossed[:, crossed_connections]
             evidence_of_connections = np.asarray(self._flows_by_connection[crossed_connections] @ evidence)
-            totals_by_share[0][hashed] = is_crossed @ evidence_of_connections  # the first share is 1
-            odds = connection_odds(evidence_of_connections)
-            for total, share in zip(totals_by_share[1:], LINK_SHARES[1:], strict=True):
-                total[hashed] = is_crossed @ connection_evidence(odds, share)
+            for total, mixed in zip(totals_by_share, connection_evidence(evidence_of_connections), strict=True):
+                total[hashed] = is_crossed @ mixed
         return np.hstack(list(totals_by_share))
 
     def flows(self, row: int) -> Indices:

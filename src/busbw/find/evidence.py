@@ -10,6 +10,8 @@ exceeds K is at most 1/K, even if the search evaluates it repeatedly (Wang and R
 Evidence has single precision: a search of 1,024 nodes then takes a quarter less time.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
@@ -36,10 +38,8 @@ _RELATIVE_NOISE = 0.12
 
 LINK_SHARES = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
 """Shares of connections that cross a slow one of several hashed links. A connection always crosses the same link."""
-
 _MAX_LOG = 80.0
 """Largest log evidence of a connection, so that its exponential is finite."""
-
 _ALL_SLOW = 0.75
 """Probability that all iterations of a flow are slow, if the flow is slow as a whole. Otherwise more than half of them
 are slow, each number with equal probability."""
@@ -101,21 +101,18 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
     return evidence
 
 
-def connection_odds(evidence: Evidence) -> Evidence:
-    """Returns the likelihood ratio of each connection from the sum of the evidence of its flows."""
-    return np.exp(np.minimum(evidence, _MAX_LOG))
-
-
-def connection_evidence(odds: Evidence, share: float) -> Evidence:
-    """Returns the evidence of each connection for slow links: log(share * odds + 1 - share).
+def connection_evidence(evidence: Evidence) -> Iterator[Evidence]:
+    """Yields the evidence of each connection for slow links, for each of `LINK_SHARES`: log(share * odds + 1 - share).
 
     Args:
-        odds: Likelihood ratio of each connection if it crosses a slow link (`connection_odds`).
-        share: Probability that a connection crosses a slow link.
+        evidence: Sum of the evidence of the flows of each connection: log odds that it crosses a slow link.
     """
-    mixed = share * odds
-    mixed += 1 - share
-    return np.asarray(np.log(mixed, out=mixed))  # much faster than numpy.logaddexp
+    yield evidence  # the first share is 1
+    odds = np.exp(np.minimum(evidence, _MAX_LOG))
+    for share in LINK_SHARES[1:]:
+        mixed = share * odds
+        mixed += 1 - share
+        yield np.log(mixed, out=mixed)  # much faster than numpy.logaddexp
 
 
 def slow_iteration_limit(noise: Values) -> Values:

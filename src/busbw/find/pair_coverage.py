@@ -53,11 +53,9 @@ def uncleared_pair_rounds(
     leaves = planner.cluster.nic_leaf[nic_pairs]
     is_thin = (leaves[:, 0] != leaves[:, 1]) & collides
     # With one flow per leaf, a round has half as many pairs as there are leaves.
-    max_sparse_pairs = _MAX_SPARSE_ROUNDS * len(np.unique(leaves)) // 2
-    are_few = np.count_nonzero(is_thin) <= max_sparse_pairs
+    are_few = np.count_nonzero(is_thin) <= _MAX_SPARSE_ROUNDS * len(np.unique(leaves)) // 2
     # If flows of light rounds collide often, a slow one proves nothing.
-    needs_sparse_rounds = are_few or not explanation.peers.are_light_rounds_usable
-    max_flows = 1 if needs_sparse_rounds else planner.max_light_flows
+    max_flows = 1 if are_few or not explanation.peers.are_light_rounds_usable else planner.max_light_flows
     full = [planner.network_round(Load.BOTH, pairs, turn).both_ways() for pairs in _packed(nic_pairs[~is_thin])]
     thin = [
         planner.thin_round(pairs, max_flows, turn)

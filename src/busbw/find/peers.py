@@ -52,9 +52,7 @@ _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.002, 0.5
 _BIN_WIDTH, _BIN_COUNT = 0.06, 60
 """Width, in log time, and number of the bins in the histogram of the excess of slow flows."""
 _MAX_EQUAL_REFERENCE, _MAX_EQUAL_NOISE, _MAX_EQUAL_SLOW_SHARE = 0.003, 0.03, 0.25
-"""Maximum differences between equal peers: of log times, of the log noise, and of the log share of slow flows.
-
-The last one changes the evidence of a slow flow by at most 0.25."""
+"""Maximum differences between equal peers: of log times, of the log noise, and of the log share of slow flows."""
 MIN_SLOW = 0.05
 """Minimum excess of a slow flow."""
 HUB_TOLERANCE = 0.47
