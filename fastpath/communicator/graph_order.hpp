@@ -54,8 +54,8 @@ class GraphOrder {
  private:
   /// Graph nodes of one capture.
   struct CaptureNodes {
-    cudaGraphNode_t last =
-        nullptr;  ///< last captured operation; before there is one, the wait for the order event or null
+    /// The last captured operation. Before there is one, the wait for the order event, or null without such a wait.
+    cudaGraphNode_t last = nullptr;
     cudaGraphNode_t record = nullptr;  ///< records the order event after the last operation; null: no such node yet
   };
   /// Maximum number of captures in captures_. The end of a capture is unknown, so the oldest ones are dropped.

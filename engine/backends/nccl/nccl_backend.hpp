@@ -22,7 +22,7 @@ inline constexpr BackendTraits kNcclTraits{.name = "nccl",
 struct GpuSurvey {
   std::vector<Gpu> gpus;
   std::string no_gpu_reason;
-  bool build_has_gpu_support = false;                             // true if this build can use GPUs
+  bool build_has_gpu_support = false;                       // false: this build cannot use GPUs
   int unusable_gpus = 0;                                    // GPUs of this machine, if this build cannot use any
   std::vector<std::pair<int, int>> pairs_without_access{};  // GPU pairs, by CUDA's numbers, without peer access
 };

@@ -72,7 +72,7 @@ class UniformCsvParser:
             yield lines, None
             return
         groups = self._pattern.groupindex
-        # The group of wrong elements is empty for a line that is no part of a uniform row.Other
+        # The group of wrong elements is empty for a line that is no part of a uniform row. Other
         # names or ranks begin another table.
         key_groups = [groups[name] - 1 for name in ("wrong_out_of_place", "name", "ranks") if name in groups]
         end = 0
@@ -149,7 +149,7 @@ def _row_pattern(header: list[str], *, is_aws: bool) -> str | None:
         return None
     cells = {column: f"(?P<{field}>{_SHARED_PATTERNS[field]})" for field, column in shared_columns.items()}
     equal_cells = {column: f"(?P={field})" for field, column in shared_columns.items()}
-    # A line of AWS has both placements.Otherwise, the second line of a row repeats the shared cells of the first.
+    # A line of AWS has both placements. Otherwise, the second line of a row repeats the shared cells of the first.
     cells_of_placements = (cells, cells if is_aws else equal_cells)
     for placement, cells_of_placement in zip(BOTH, cells_of_placements, strict=True):
         figure_columns = find_columns(header, FIGURE_COLUMNS, AWS_PREFIXES[placement] if is_aws else "")
