@@ -10,6 +10,7 @@ exceeds K is at most 1/K, even if the search evaluates it repeatedly (Wang and R
 Evidence has single precision: a search of 1,024 nodes then takes a quarter less time.
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,6 +32,7 @@ _WIDE_SHARE, _WIDE_FACTOR = 0.05, 3.0
 """Share of healthy flows with a larger noise, and factor of this noise, so that outliers change the evidence little."""
 _TAIL_RATE = 1.5
 """Rate of the exponential distribution of the excess of flows that are slow without a fault."""
+_SQRT_2_PI = math.sqrt(2 * math.pi)
 _FLOOR = 1e-4
 """Density of an outlier of any size. It bounds the evidence of one flow."""
 _RELATIVE_NOISE = 0.12
@@ -55,10 +57,10 @@ SHARES = (0.04, 0.08, 0.14, 0.2, 0.3, 0.45, 0.7)
 """Shares of slow iterations or flows of the hypotheses about a part that is slow now and then."""
 
 
-def log_density(excess: Floats, level: Floats, noise: Floats, slow_share: Floats, tail: Floats) -> Floats:
+def log_density(excess: Floats, level: Floats, noise: Floats, slow_share: Floats, tail: Floats | float = 0.0) -> Floats:
     """Returns the log density of an excess if the slowest part on the path has this level.
 
-    The result has the precision of the arguments.
+    The result has the precision of the arguments, so constants are Python's: a scalar of numpy has double precision.
 
     Args:
         excess: Observed excess.
@@ -71,9 +73,8 @@ def log_density(excess: Floats, level: Floats, noise: Floats, slow_share: Floats
     width = np.sqrt(noise**2 + (_RELATIVE_NOISE * np.minimum(level, 1.0)) ** 2)
     normal = np.exp(-0.5 * (distance / width) ** 2) / width
     wide = np.exp(-0.5 * (distance / (_WIDE_FACTOR * width)) ** 2) / (_WIDE_FACTOR * width)
-    core = ((1 - _WIDE_SHARE) * normal + _WIDE_SHARE * wide) / np.sqrt(2 * np.pi)
-    is_slower = distance > 0
-    exponential = is_slower * _TAIL_RATE * np.exp(-_TAIL_RATE * np.maximum(distance, 0))
+    core = ((1 - _WIDE_SHARE) * normal + _WIDE_SHARE * wide) / _SQRT_2_PI
+    exponential = np.exp(-_TAIL_RATE * np.maximum(distance, 0)) * _TAIL_RATE * (distance > 0)
     slow = np.maximum(exponential, tail)
     return np.asarray(np.log((1 - slow_share) * core + slow_share * slow + _FLOOR))
 
@@ -91,12 +92,11 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
     unexplained_tail = np.where(explained > 0, 0.0, tail)  # `tail` describes only flows that no known part slows
     of_flows = (excess, explained, noise, slow_share, unexplained_tail)
     excess32, explained32, noise32, slow_share32, tail32 = (values.astype(np.float32) for values in of_flows)
-    no_tail = np.zeros_like(tail32)
     without_part = log_density(excess32, explained32, noise32, slow_share32, tail32)
     evidence = np.empty((len(excess), len(LEVELS)), dtype=np.float32)
     # One by one, because arrays of one level fit into the processor cache.
     for column, level in enumerate(LEVELS.astype(np.float32)):
-        with_part = log_density(excess32, np.maximum(level, explained32), noise32, slow_share32, no_tail)
+        with_part = log_density(excess32, np.maximum(level, explained32), noise32, slow_share32)
         evidence[:, column] = with_part - without_part
     return evidence
 

@@ -139,9 +139,8 @@ def evidence_moments(noise: Values, slow_share: Values) -> tuple[Values, Values]
     means, variances = np.zeros(len(noise)), np.zeros(len(noise))
     for number, (width, share) in enumerate(zip(noise, slow_share, strict=True)):
         excess = np.linspace(level - 5 * width - 0.3, level + 4, _POINTS)  # the densities outside are negligible
-        of_class = np.array(width), np.array(share), np.array(0.0)  # noise, share of slow flows, and no tail
-        with_fault = log_density(excess, np.array(level), *of_class)
-        without_fault = log_density(excess, np.array(0.0), *of_class)
+        with_fault = log_density(excess, np.array(level), np.array(width), np.array(share))
+        without_fault = log_density(excess, np.array(0.0), np.array(width), np.array(share))
         evidence = with_fault - without_fault
         weight = np.exp(with_fault) / np.exp(with_fault).sum()
         means[number] = (weight * evidence).sum()

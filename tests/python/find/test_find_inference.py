@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from busbw.find.evidence import SHARES, intermittent_evidence
+from busbw.find.evidence import SHARES, intermittent_evidence, log_density
 from busbw.find.findings import make_findings
 from busbw.find.observations import RoundResult
 from busbw.find.power import search_power
@@ -272,3 +272,9 @@ def test_two_parts_without_peers_have_no_power(shape: str) -> None:
     search.run()
     power = search_power(search.observations(), search.explain())
     assert {one.kind: one.found < 0.01 for one in power} == dict.fromkeys([one.kind for one in power], True)
+
+
+def test_the_density_has_the_precision_of_its_arguments() -> None:
+    """A constant of numpy would compute the evidence of large clusters in double precision."""
+    one = np.ones(3, dtype=np.float32)
+    assert log_density(one, one, one, one).dtype == np.float32
