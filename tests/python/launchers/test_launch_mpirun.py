@@ -215,11 +215,13 @@ def test_a_missing_program(tmp_path: Path) -> None:
 
 
 PROGRAM = """
-import signal, sys, time
-signal.signal(signal.SIGINT, lambda number, _frame: sys.exit(128 + number))
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 print("up", flush=True)
-time.sleep(600)
+sys.exit(128 + signal.sigwait({signal.SIGINT}))
 """
+"""Ends at an interrupt. It waits for the blocked signal: a handler could run just before a sleep that then never ends."""
 
 
 def handles(pid: int, number: int) -> bool:
