@@ -77,17 +77,19 @@ FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
   const bool must_repeat = is_last_round && !failures.empty();
   if (!must_repeat) rounds_.erase(rounds_.begin());
   FailedPairs failed = isolated_failures(failures);
-  if (!failed.empty()) has_separated_ = false;
+  if (!failed.empty()) separated_.clear();
   FailedPairs undecided = failures;
   std::erase_if(undecided, [&](const auto& failure) { return failed.contains(failure.first); });
-  if (has_separated_) {
-    // No pair has failed in the separate rounds.
+  FailedPairs never_separate = undecided;
+  std::erase_if(never_separate, [&](const auto& failure) { return separated_.contains(failure.first); });
+  if (never_separate.empty()) {
+    // Each of these pairs has succeeded in a separate round.
     for (const auto& [pair, reason] : undecided)
       joint_failures_.emplace(pair, reason + "; only together with other flows of the round");
-  } else if (!undecided.empty()) {
-    const auto separate_rounds = one_peer_rounds(flows_of_pairs(round, undecided));
+  } else {
+    const auto separate_rounds = one_peer_rounds(flows_of_pairs(round, never_separate));
     rounds_.insert(rounds_.begin(), separate_rounds.begin(), separate_rounds.end());
-    has_separated_ = true;
+    for (const auto& [pair, reason] : never_separate) separated_.insert(pair);
   }
   remove_flows(
       [&](const Flow& flow) { return failed.contains(pair_of(flow)) || joint_failures_.contains(pair_of(flow)); });

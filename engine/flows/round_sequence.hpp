@@ -3,6 +3,7 @@
 // until each flow has either times or a failure.
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +43,7 @@ class RoundSequence {
 
  private:
   std::vector<std::vector<Flow>> rounds_;  // the next round first; the last round has all flows
-  bool has_separated_ = false;  // separate rounds were added, and no pair has counted as failed since then
+  std::set<std::pair<int, int>> separated_;  // pairs with a separate round since the last pair counted as failed
   FailedPairs joint_failures_;
 };
 

@@ -104,6 +104,23 @@ TEST_CASE("RoundSequence: flows that fail only together end the request without 
   CHECK(pairs_of(sequence.next_round()) == std::vector<Pair>{{3, 4}});
 }
 
+TEST_CASE("RoundSequence: a pair fails only together with others if it has succeeded in a separate round") {
+  RoundSequence sequence(flows_of({{0, 1}, {1, 2}, {3, 4}, {4, 5}}));
+  CHECK(sequence.finish_round({{{0, 1}, "timed out"}, {{1, 2}, "timed out"}}).empty());
+  CHECK(sequence.finish_round({}).empty());
+  CHECK(sequence.finish_round({}).empty());
+  // 3-4 and 4-5 fail for the first time in the repeated round of all flows. 4-5 is dead.
+  const FailedPairs others{{{3, 4}, "timed out"}, {{4, 5}, "timed out"}};
+  CHECK(sequence.finish_round(others).empty());
+  CHECK(sequence.joint_failures().empty());
+  CHECK(pairs_of(sequence.next_round()) == std::vector<Pair>{{3, 4}});
+  CHECK(sequence.finish_round({}).empty());
+  CHECK(sequence.finish_round({{{4, 5}, "timed out"}}) == FailedPairs{{{4, 5}, "timed out"}});
+  CHECK(pairs_of(sequence.next_round()) == std::vector<Pair>{{0, 1}, {1, 2}, {3, 4}});
+  CHECK(sequence.finish_round({}).empty());
+  CHECK(sequence.has_ended());
+}
+
 TEST_CASE("RoundSequence: failures count only for pairs of the round; removed flows are in no round") {
   RoundSequence sequence(flows_of({{0, 1}, {1, 2}, {2, 3}}));
   const FailedPairs reported{{{0, 1}, "a"}, {{1, 2}, "b"}, {{5, 6}, "c"}};
