@@ -90,11 +90,13 @@ void write_config(JsonBuilder& json, const RunInfo& run) {
   });
 }
 
-void write_per_iteration(JsonBuilder& json, const Measurement& measurement, int skipped) {
+void write_per_iteration(JsonBuilder& json, const Measurement& measurement) {
   const Statistics& statistics = measurement.statistics;
   const auto write_time = [&json](double time_s) { json.fixed(time_s * kUsPerS, kDecimals); };
   json.open_object();
-  json.field("skipped_iterations", skipped);
+  // Of the times below, the first ones that the statistics skip. With graphs, these are fewer than -K, because the first
+  // iteration of a launch has no time.
+  json.field("skipped_iterations", measurement.operation_s.size() - statistics.samples);
   json.fixed_field("min_us", statistics.min_s * kUsPerS, kDecimals);
   json.fixed_field("max_us", statistics.max_s * kUsPerS, kDecimals);
   json.fixed_field("avg_us", statistics.mean_s * kUsPerS, kDecimals);
@@ -215,7 +217,7 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
   });
   if (settings_.per_iteration && measurement->statistics.samples > 0) {
     json_.key(key + "_per_iter");
-    write_per_iteration(json_, *measurement, settings_.per_iteration_skip);
+    write_per_iteration(json_, *measurement);
   }
 }
 

@@ -40,6 +40,8 @@ TEST_CASE("golden: a document in nccl-tests' shape, with CPU times and every ite
   Row one_side = made_up_row(1024);
   one_side.in_place.reset();
   one_side.out_of_place->check.state = CheckResult::State::not_applicable;
+  for (auto* measurement : {&row.out_of_place, &row.in_place, &one_side.out_of_place})
+    (*measurement)->statistics.samples = (*measurement)->operation_s.size() - 1;  // -K 1 skips one
   const auto sink = NcclTestsJson::open(folder.file("out.json"));
   run.warnings = {"4 ranks share 2 cores"};
   sink->begin(run);
@@ -49,6 +51,20 @@ TEST_CASE("golden: a document in nccl-tests' shape, with CPU times and every ite
   end.min_busbw_bytes_per_s = 12e9;
   sink->end(end);
   check_golden("nccl_tests.json", read_file(sink->path()));
+}
+
+TEST_CASE("the skipped iterations are those of the listed times, also if graphs have no time of the first iteration") {
+  const TemporaryFolder folder;
+  RunInfo run = made_up_run();
+  run.settings.per_iteration = true;
+  run.settings.per_iteration_skip = 2;
+  Row row = made_up_row(8);
+  row.in_place.reset();
+  row.out_of_place->statistics.samples = row.out_of_place->operation_s.size() - 1;
+  const auto sink = NcclTestsJson::open(folder.file("out.json"));
+  sink->begin(run);
+  sink->rows({row});
+  CHECK(read_file(sink->path()).find(R"("skipped_iterations":1,)") != std::string::npos);
 }
 
 TEST_CASE("golden: groups, sizes and an interrupt") {
