@@ -51,10 +51,12 @@ def confirm(
 ) -> TuningResult:
     """Compares the best candidates by A/B sessions, the best first. Adopted settings extend side A of the next session.
 
+    Candidates for the tuner file come last: their speed-ups are compared with each other, so they need the same side A.
     Stops after a session that was interrupted or failed.
     """
     promising = [entry for entry in screened if entry.best_gain >= MIN_GAIN]
     best = sorted(promising, key=lambda entry: entry.best_gain, reverse=True)[:max_candidates]
+    best.sort(key=lambda entry: entry.candidate.goes_to == "tuner")
     tuning = TuningResult()
     for number, entry in enumerate(best, start=1):
         candidate = entry.candidate

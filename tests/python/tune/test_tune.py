@@ -240,6 +240,19 @@ def test_the_tuner_gets_the_best_setting_of_each_size(tmp_path: Path) -> None:
     assert won == dict(zip(SIZES, ["Tree", "Tree", "Ring"], strict=True))
 
 
+def test_all_settings_of_the_tuner_are_compared_with_the_same_side(tmp_path: Path) -> None:
+    def speed(environment: dict[str, str]) -> list[float]:
+        # Ring gains 1.5 alone, but only 1.1 together with B. Tree gains 1.3 in both cases.
+        algorithm, has_b = environment.get("NCCL_ALGO"), "B" in environment
+        return [(1.4 if has_b else 1.0) * {"Ring": 1.1 if has_b else 1.5, "Tree": 1.3, None: 1.0}[algorithm]] * 3
+
+    machine = machine_of(tmp_path, speed)
+    tried = [*candidates("NCCL_ALGO=Ring", "NCCL_ALGO=Tree", goes_to="tuner"), *candidates("B=1")]
+    tuning = confirm(machine, BASE, screen(machine, BASE, tried), max_candidates=10, rules=RULES)
+    assert tuning.adopted == (("B", "1"),)
+    assert {dict(winner.setting)["NCCL_ALGO"] for winner in tuning.winners} == {"Tree"}
+
+
 def test_candidates_without_gain_are_not_confirmed(tmp_path: Path) -> None:
     machine = machine_of(tmp_path, lambda _environment: [1.0, 1.0, 1.0])
     tuning = confirm(machine, BASE, screen(machine, BASE, candidates("A=1")), max_candidates=10, rules=RULES)
