@@ -149,6 +149,8 @@ def half_bandwidth_bytes(curve: Sequence[tuple[int, float]]) -> float | None:
     if len(usable) < 2:
         return None
     half = max(busbw for _, busbw in usable) / 2
+    if usable[0][1] >= half:
+        return None
     for (size, busbw), (next_size, next_busbw) in itertools.pairwise(usable):
         if busbw < half <= next_busbw:
             fraction = math.log(half / busbw) / math.log(next_busbw / busbw)

@@ -67,6 +67,7 @@ def test_the_half_bandwidth_size_lies_where_half_is_reached() -> None:
 
 def test_a_curve_that_begins_high_has_no_half_size() -> None:
     assert half_bandwidth_bytes([(8, 60.0), (16, 100.0)]) is None
+    assert half_bandwidth_bytes([(8, 60.0), (16, 40.0), (32, 100.0)]) is None  # a dip after half was reached
     assert half_bandwidth_bytes([(8, 1.0)]) is None
     assert half_bandwidth_bytes([]) is None
 
