@@ -83,7 +83,8 @@ class CaseRun {
     }
   }
 
-  /// Ends the parent in the same way as the communicators that were made of it. As in nccl-tests, this is always timed.
+  /// Ends the parent in the same way as the communicators that were made of it. As in nccl-tests, this is always timed:
+  /// `is_timed_` is still true after the last iteration.
   void end_parent() {
     if (!parent_) return;
     if (settings_.aborts) {
