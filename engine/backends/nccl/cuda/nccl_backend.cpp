@@ -79,7 +79,8 @@ class NcclBackend final : public Backend {
       for (const auto& query : free_memory_queries_) query.wait();  // CUDA may read the environment until then
       forbid_blocking_communicators();
     }
-    // NVML may never answer for a faulty GPU. Open it here, because the caller limits the time (CallWatchdog).
+    // NVML may never answer for a faulty GPU. Open it here, because the caller limits the time (CallWatchdog). The
+    // destructor of the future waits until it is open.
     std::future<void> nvml_opening;
     if (!config_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml_.is_available(); });
     for (std::size_t i = 0; i < free_memory_queries_.size(); ++i) gpus_[i].free_bytes = free_memory_queries_[i].get();
