@@ -108,8 +108,7 @@ class IntegerReduction {
   /// Slots from drawn_count() on hold pairs of fillers that cancel: a number and its negative (sum) or inverse (prod).
   /// Losing, doubling or replacing any one of them changes the result.
   std::uint64_t filler(int slot, std::size_t position) const {
-    // The random number after those of the drawn slots. With its two low bits set it is odd, so it has an inverse, and
-    // it is not 1.
+    // A random number of no drawn slot. The two low bits are set: it is odd, so it has an inverse, and it is not 1.
     std::uint64_t value = drawn_value(slots_.drawn_count(), position) | 3;
     if ((slot - slots_.drawn_count()) % 2 == 0) return value;
     if (op_ != Redop::prod) return 0 - value;
