@@ -24,9 +24,8 @@ constexpr std::size_t kMaxTreeBytes = std::size_t{32} << 10;
 /// Maximum bytes received from a rank before they are reduced, so that they are still in the cache.
 constexpr std::size_t kMaxSlotBytes = std::size_t{128} << 10;
 
-/// Time limit of `reconnect`, as a multiple of the limit of give_up_peers_after. The latter is at most 0.3 of -T
-/// (kFlowLimitShare). SocketMesh::reconnect may take 1.5 times its own limit, so it ends within 2 * 0.3 * 1.5 = 0.9 of
-/// -T.
+/// Time limit of `reconnect`, as a multiple of the limit of give_up_peers_after. That limit is at most 0.3 of -T
+/// (kFlowLimitShare). SocketMesh::reconnect may take 1.5 times its limit: 2 * 0.3 * 1.5 = 0.9 of -T.
 constexpr double kConnectLimits = 2;
 
 std::size_t rounded_up(std::size_t number, std::size_t multiple) {

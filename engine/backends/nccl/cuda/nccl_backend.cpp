@@ -103,6 +103,7 @@ class NcclBackend final : public Backend {
     return nearest_port(gpu.bus_id, gpu.number);
   }
   std::size_t available_bytes(int ranks) const override {
+    // All ranks allocate equally much, so the GPU with the least free memory per rank limits them.
     std::size_t minimum = std::numeric_limits<std::size_t>::max();
     const std::map<int, int> ranks_by_gpu = count_ranks_by_gpu(gpus_);
     for (const Gpu& gpu : gpus_) {
