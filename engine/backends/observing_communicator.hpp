@@ -1,5 +1,5 @@
 #pragma once
-// Base of communicators that observe the operations of an inner communicator.
+// Base of communicators that observe the operations of an inner communicator, for example to record them in a trace.
 #include <span>
 
 #include "backends/backend.hpp"

@@ -11,7 +11,7 @@ class Alltoall final : public Collective {
 
   Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
     Segments segments = segments_from_every_rank(shape.param_count, position.ranks);
-    for (Segment& segment : segments) segment.first = shape.param_count * position.rank;
+    for (Segment& segment : segments) segment.first = shape.param_count * position.rank;  // this rank's share
     return segments;
   }
   int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }

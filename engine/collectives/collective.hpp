@@ -122,10 +122,10 @@ class Collective {
   virtual std::optional<int> max_peers() const { return std::nullopt; }
   /// Number of operations that one `run` performs in sequence (2 for a ping-pong). Times are per operation.
   virtual int operations_per_run() const { return 1; }
-  /// Maximum sum of the weights of the communicator calls in one `run`. A gate holds the stream of the GPU until all
-  /// calls are queued. The weight of a call is the space in NCCL's work queue that it takes meanwhile. A call with
-  /// different data for every rank, or from every rank, has the weight all_peers_call_weight(ranks). Every other call
-  /// has the weight 1. GateCapacity compares the sum with a gate's capacity.
+  /// Maximum weight of one `run`: the sum of the weights of its communicator calls. While a gate holds the GPU's
+  /// stream, each call takes space in NCCL's work queue, and its weight measures this space. A call with different data
+  /// for every rank, or from every rank, has the weight all_peers_call_weight(ranks), any other call the weight 1.
+  /// GateCapacity compares the sum with a gate's capacity.
   virtual int weighted_calls_per_run(int /*ranks*/) const { return 1; }
   /// Bytes of each rank, to print after each row. Nullopt if the collective does not print such a summary or the user
   /// did not request it.

@@ -44,8 +44,8 @@ class OneSidedCollective final : public ForwardingCollective {
     const int rank = communicator.rank();
     const int ranks = communicator.size();
     const auto share_bytes = static_cast<std::ptrdiff_t>(call.count * size_bytes(call.dtype));
-    // In place, the result of scatter is this rank's share of the send data. So its position in the buffer differs
-    // between ranks.
+    // In place, scatter's result is this rank's share of the send data. So the peer's `call.recv` lies `peer - rank`
+    // shares further on in its buffer.
     const bool is_scatter = facts_.sends_shares && !facts_.receives_shares;
     const bool receives_in_send_data = is_scatter && call.recv == call.send + rank * share_bytes;
     std::vector<Put> puts;

@@ -16,8 +16,8 @@ std::string one_sided_collectives_text();
 
 /// Makes the one-sided form of a collective for which can_run_one_sided is true. Its communicators must support puts.
 /// It does not wait until a peer's receive buffer may be overwritten: between operations with different data, ranks
-/// need a barrier. The puts use `contexts` contexts as in nccl-tests: sendrecv divides its data among them, and the
-/// other collectives use one for each pair of ranks.
+/// need a barrier. `contexts`: number of NCCL's contexts, each of which orders its puts. As in nccl-tests, sendrecv
+/// divides its data among them, and the other collectives use one for each pair of ranks.
 std::unique_ptr<Collective> make_one_sided(std::unique_ptr<Collective> collective, int contexts);
 
 }  // namespace busbw

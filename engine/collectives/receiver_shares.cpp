@@ -17,7 +17,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::uint64_t kWhole = std::uint64_t{1} << kShareBits;
+constexpr std::uint64_t kWhole = std::uint64_t{1} << kShareBits;  // the share of one rank that gets all data
 constexpr std::size_t kBlockBytes = 16;  // shares are whole blocks, so that they are aligned
 /// Maximum exponent of a Zipf distribution. Even with two ranks, the less popular one then gets only 2^-16 of the data.
 constexpr double kMaxExponent = 16;

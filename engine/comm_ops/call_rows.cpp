@@ -38,7 +38,7 @@ bool ends_communicator(LifecycleCall call) {
 
 double median_s(std::vector<double> values_s) { return summarize(values_s).median_s; }
 
-/// One call of a test, as each of several ranks made it, in rank order.
+/// One kind of call of a test: its times on each rank that makes it, in rank order.
 using RankCalls = std::span<const CallTimes* const>;
 
 LateRank make_late_rank(LateRank::Kind kind, const RankInfo& rank, double late_s, const std::string& text) {
@@ -136,8 +136,8 @@ std::vector<std::vector<double>> by_call(const std::vector<std::vector<double>>&
   return calls_s;
 }
 
-/// Appends the calls to the timer with this name. Adds the timer if it is missing. `is_optional`: as
-/// TimerCalls::is_optional. `times_s`: [rank][call].
+/// Appends the calls to the timer with this name. Adds the timer if it is missing. `is_optional`: only -A shows the
+/// timer. `times_s`: [rank][call].
 void add_to_timer(std::vector<TimerCalls>& timers, const std::string& name, bool is_optional,
                   const std::vector<std::vector<double>>& times_s) {
   auto timer = std::ranges::find(timers, name, &TimerCalls::timer);
@@ -172,7 +172,7 @@ void add_to_timers(std::vector<TimerCalls>& timers, CreationKind test, RankCalls
   add_to_timer(timers, "(CUDA) Stream Synchronize", /*is_optional=*/true, wait_s);
 }
 
-/// For each call of a case: its times on each rank that makes it, in rank order.
+/// The same for each kind of call of a case (RankCalls).
 using CallsByKind = std::map<LifecycleCall, std::vector<const CallTimes*>>;
 
 LifecycleRow make_lifecycle_row(const CommOpsCase& comm_case, RankCalls calls, const CallsByKind& parent_calls,
@@ -199,7 +199,7 @@ LifecycleRow make_lifecycle_row(const CommOpsCase& comm_case, RankCalls calls, c
 
 CaseRows make_call_rows(const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls,
                         const Backend& backend, const std::vector<RankInfo>& ranks) {
-  // Ranks that make a call are always the first ones of the job.
+  // The ranks that make a call are always the first ones of the job. So entry i of a list below belongs to rank i.
   CallsByKind own_calls;
   CallsByKind parent_calls;
   for (const auto& rank_calls : calls) {

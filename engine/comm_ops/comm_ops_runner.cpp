@@ -83,7 +83,7 @@ class CaseRun {
     }
   }
 
-  /// Ends the parent in the same way as the communicators that were made of it. As in nccl-tests, this is always timed.
+  /// Ends the parent like its children. As in nccl-tests, this is always timed: the last iteration has set `is_timed_`.
   void end_parent() {
     if (!parent_) return;
     if (settings_.aborts) {

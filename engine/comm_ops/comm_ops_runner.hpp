@@ -12,13 +12,14 @@
 
 namespace busbw {
 
-/// Times of one call on one rank, in seconds by the host clock: one element for each measured call. Before each call a
-/// barrier aligns the ranks.
+/// Times of one kind of call on one rank, in seconds by the host clock: one element for each timed call. Before each
+/// call a barrier aligns the ranks.
 struct CallTimes {
   LifecycleCall call = LifecycleCall::create;
-  /// The call was made on the parent communicator. Only the timers of nccl-tests count such a call.
+  /// The call was made on the parent, from which a split, shrink or grow starts. It gets no row of its own: only the
+  /// timers in a row count it (LifecycleRow::timers).
   bool is_of_parent = false;
-  std::vector<double> delay_s = {};  // from the barrier to the call
+  std::vector<double> delay_s = {};  // from the barrier to the call; empty for a parent
   std::vector<double> time_s = {};   // of the call; of an all_reduce with the wait for its result
   std::vector<double> issue_s = {};  // of an all_reduce without the wait; empty for other calls
   RankCheckResult check_result = {};

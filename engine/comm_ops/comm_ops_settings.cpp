@@ -20,7 +20,7 @@ int next_rank_count(const RankStep& sweep, int ranks, bool rises) {
   const double change = sweep.kind == RankStep::Kind::step ? sweep.number : 0;
   const double factor = sweep.kind == RankStep::Kind::factor ? sweep.number : 1;
   const double next = rises ? ranks * factor + change : ranks / factor - change;
-  constexpr double kMaxNext = 1e6;  // above any number of ranks
+  constexpr double kMaxNext = 1e6;  // above any number of ranks, as -1 is below
   const int rounded = static_cast<int>(std::lround(std::clamp(next, -1.0, kMaxNext)));
   if (rounded != ranks) return rounded;
   return rises ? ranks + 1 : ranks - 1;

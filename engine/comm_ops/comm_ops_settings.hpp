@@ -29,11 +29,11 @@ struct CommOpsSettings {
   int end_ranks = 1;        // -e
   RankStep sweep;           // -s
   RankStep resize;          // -r; not fixed
-  int root_every = 0;       // -R: number of ranks for each root; 0: one root for all ranks
+  int root_every = 0;       // -R: number of ranks for each root (unique id); 0: one root for all ranks
   int work_iterations = 2;  // -W: all_reduce operations on each new communicator
   bool shares_resources = false;  // -S: split and shrunk communicators share those of their parent
   bool aborts = false;      // -a: abort instead of finalize and destroy
-  bool all_timers = false;  // -A: a summary of the rendezvous and of waits for the GPU too
+  bool all_timers = false;  // -A: also show the timers of the rendezvous and of waits for the GPU
   bool verbose = false;     // -v: a line for each iteration
 };
 

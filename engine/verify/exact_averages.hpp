@@ -28,7 +28,7 @@ enum class AveragePrecision {
 /// computation of the average gives the same bits.
 struct ExactAverage {
   double value;
-  /// True if the average is also unique when two ranks hold the number.
+  /// True if the average is also unique when two ranks hold the number. It is then twice the average of one.
   bool allows_two_ranks;
 };
 
@@ -53,9 +53,9 @@ double round_through(double value) {
 ///
 ///   - Adding +0 changes nothing, and doubling a number is exact.
 ///   - A fused multiply-add computes y + p instead of y + y: p is the exact product of `x` and the inverse, and y is p
-///     after rounding. If s is the spacing of numbers near y, y + p differs from 2y by at most s/2. If y is
-///     normal, numbers near 2y have the spacing 2s, so y + p is rounded to 2y. If y is subnormal, they have the spacing
-///     s. But 2y is an even multiple of s, so even a tie is rounded to 2y.
+///     after rounding. If s is the spacing of numbers near y, p differs from y by at most s/2, and so does y + p from
+///     2y. If y is normal, numbers near 2y have the spacing 2s, so y + p is rounded to 2y. If y is subnormal, they have
+///     the spacing s. But 2y is an even multiple of s, so even a tie is rounded to 2y.
 template <class T, class Compute>
 bool gives_mean_in(double x, int contributors, int ranks, double mean) {
   const double sum = contributors * x;
@@ -97,8 +97,8 @@ double make_candidate(std::size_t i, int ranks) {
     // A subnormal 1/ranks has few significant bits. For some ranks, hardly any normal average is then unique. Every
     // second candidate is therefore a number from 1/16 to 1: its average is subnormal and has few bits, too.
     if (has_subnormal_inverse && i % 2 == 1) return significand * power_of_two(-1 - draw_below(4));
-    const int min_exponent = kLimit.min_exponent + binades;  // the mean is then normal
-    const int max_exponent = kLimit.max_exponent - 2;
+    const int min_exponent = kLimit.min_exponent + binades;  // so that the mean is normal
+    const int max_exponent = kLimit.max_exponent - 2;  // so that two have a finite sum
     return significand * power_of_two(min_exponent + draw_below(max_exponent - min_exponent + 1));
   }
 }
@@ -124,8 +124,8 @@ ExactAverages find_exact_averages(int ranks) {
     const double x = averages::make_candidate<T>(i, ranks);
     if (!(2 * x <= power_of_two(kLimit.max_exponent))) continue;  // two must have a finite sum; also skips NaN
     const double mean = to_double(round_to<T>(x / ranks));
-    if (!averages::has_unique_average<T>(x, 1, ranks, mean)) continue;
-    const ExactAverage number{x, averages::has_unique_average<T>(x, 2, ranks, 2 * mean)};
+    if (!averages::has_unique_average<T>(x, /*contributors=*/1, ranks, mean)) continue;
+    const ExactAverage number{x, averages::has_unique_average<T>(x, /*contributors=*/2, ranks, 2 * mean)};
     if (mean == 0) {
       zero.numbers.push_back(number);
       continue;

@@ -108,7 +108,7 @@ class IntegerReduction {
   /// Slots from drawn_count() on hold pairs of fillers that cancel: a number and its negative (sum) or inverse (prod).
   /// Losing, doubling or replacing any one of them changes the result.
   std::uint64_t filler(int slot, std::size_t position) const {
-    // The two low bits are set: the number is odd, so it has an inverse, and it is not 1.
+    // A random number of no drawn slot. The two low bits are set: it is odd, so it has an inverse, and it is not 1.
     std::uint64_t value = drawn_value(slots_.drawn_count(), position) | 3;
     if ((slot - slots_.drawn_count()) % 2 == 0) return value;
     if (op_ != Redop::prod) return 0 - value;
@@ -140,7 +140,7 @@ class IntegerReduction {
   }
 
   /// Sum of the odd ranks' fillers in slots begin .. end-1, as a multiple of the first filler. A slot belongs to an odd
-  /// rank if slot + shift is odd. These are every second slot, so their fillers have the same sign.
+  /// rank if slot + shift is odd. Every second slot does, so the fillers of odd ranks have the same sign.
   std::uint64_t odd_rank_factor(int begin, int end, int shift) const {
     const int first_odd = begin + ((begin + shift) % 2 == 0 ? 1 : 0);
     if (first_odd >= end) return 0;

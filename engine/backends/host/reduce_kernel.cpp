@@ -1,5 +1,5 @@
-// Reduces in blocks: `prepare` converts one rank's element, `combine` adds it to the accumulator, `finish` converts the
-// accumulator to the result. All are templates over operator and element type, selected once per call.
+// Reduces in blocks: `prepare` converts one rank's element, `combine` merges it into the accumulator, `finish` converts
+// the accumulator to the result. All are templates over operator and element type, selected once per call.
 #include "backends/host/reduce_kernel.hpp"
 
 #include <algorithm>

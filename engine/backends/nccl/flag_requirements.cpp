@@ -85,7 +85,7 @@ std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int hea
 
 std::string unmet_requirement(const std::vector<FlagRequirement>& requirements, int version, const std::string& path,
                               const std::function<bool(const char*)>& has_function) {
-  // The remedy names this version: one that meets a single requirement could be refused because of the next one.
+  // For the remedy: a version that meets a single requirement could be refused because of the next one.
   int since_all = 0;
   for (const FlagRequirement& requirement : requirements) since_all = std::max(since_all, requirement.since);
   for (const FlagRequirement& requirement : requirements) {

@@ -1,5 +1,5 @@
 #pragma once
-// Makes NCCL send each flow of the program `flows` through one known NIC: its settings, and the NIC of each GPU.
+// Settings that make NCCL send each flow of the program `flows` through one known NIC, and the NIC of each GPU.
 #include <optional>
 #include <string>
 #include <utility>

@@ -1,8 +1,8 @@
 #pragma once
-// Issues the operations of -g ranks from one thread. Every rank has its own thread, which submits requests. Only the
-// thread of the group's first member, the leader, issues operations, for all members. So the driver sees one thread per
-// -g GPUs while operations are timed, as with a -t thread of nccl-tests. This file knows no CUDA; OperationIssuer calls
-// the driver.
+// Issues the operations of several ranks from one thread (-g: GPUs per thread). Every rank has its own thread, which
+// submits requests. Only the thread of the group's first member, the leader, issues operations, for all members. So the
+// driver sees one thread per -g GPUs while operations are timed, as with a -t thread of nccl-tests. This file knows no
+// CUDA; OperationIssuer calls the driver.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

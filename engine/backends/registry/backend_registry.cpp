@@ -22,7 +22,7 @@
 namespace busbw {
 namespace {
 
-/// Ranks of this process and its forks.
+/// Number of ranks of this process and its forks. A World counts processes.
 int local_ranks(const Options& options, const World& world) { return options.ranks() / world.size; }
 
 /// Layers of communicators in addition to the first, see Backend::connect_further.

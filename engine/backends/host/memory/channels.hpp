@@ -1,6 +1,7 @@
 #pragma once
 // Point-to-point transfers over shared memory. Every ordered pair of ranks has a channel of two slots. Data moves
-// through the slots in chunks: the sender stages a chunk in a slot, the receiver takes it.
+// through the slots in chunks: the sender stages a chunk in a slot, the receiver takes it. A put (Communicator::put)
+// writes directly into the receive buffer, and the channel only counts its signal.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

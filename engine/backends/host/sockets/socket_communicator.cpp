@@ -24,8 +24,8 @@ constexpr std::size_t kMaxTreeBytes = std::size_t{32} << 10;
 /// Maximum bytes received from a rank before they are reduced, so that they are still in the cache.
 constexpr std::size_t kMaxSlotBytes = std::size_t{128} << 10;
 
-/// Time limit of `reconnect`, as a multiple of the limit of give_up_peers_after. The latter is at most 0.3 of -T
-/// (kFlowLimitShare). SocketMesh::reconnect may take 1.5 times its limit, so it ends within 0.9 of -T.
+/// Time limit of `reconnect`, as a multiple of the limit of give_up_peers_after. That limit is at most 0.3 of -T
+/// (kFlowLimitShare). SocketMesh::reconnect may take 1.5 times its limit: 2 * 0.3 * 1.5 = 0.9 of -T.
 constexpr double kConnectLimits = 2;
 
 std::size_t rounded_up(std::size_t number, std::size_t multiple) {
@@ -96,10 +96,10 @@ void SocketCommunicator::gather_shares(std::byte* all, const RankShares& shares)
   }
 }
 
-// Before each step, a rank holds the shares of `held_shares` ranks: its own share and those of the ranks after it. The
-// rank receives the next shares from the rank at distance `held_shares` after it, where they are that rank's first
-// ones. The rank sends its own first shares to the rank at the same distance before it. Each step doubles the number of
-// held shares, until a rank holds all. Rank 0 follows the last rank.
+// Before each step, a rank holds `held_shares` shares: its own and those of the ranks after it. Rank 0 follows the last
+// rank. The rank at distance `held_shares` after this one holds the shares that come next, and sends them to it. This
+// rank sends the shares that it holds to the rank at the same distance before it. Each step doubles the number of held
+// shares, until a rank holds all; the last step moves only the missing shares.
 void SocketCommunicator::all_gather_doubling(std::byte* all, const RankShares& shares) {
   // Calls `transfer(data, bytes)` for the shares of `rank_count` ranks from `first_rank` on: two ranges if they wrap.
   const auto transfer_shares = [&](int first_rank, int rank_count, const auto& transfer) {

@@ -53,7 +53,7 @@ class SocketExchange {
   /// stalled it, and move data again. The flows of given up peers count as complete. Without this call, a rank waits
   /// for stalled peers until the job is aborted.
   void give_up_after(int idle_ticks) { max_idle_ticks_ = idle_ticks; }
-  /// Continues after `SocketMesh::reconnect`: gives up only its unreachable peers.
+  /// Continues after `SocketMesh::reconnect`. Peers count as given up only if the mesh could not reach them.
   void restart() { failed_peers_ = mesh_.unreachable(); }
   /// Peers that were given up, with the reason. Add no flow with them.
   const std::map<int, std::string>& failed_peers() const { return failed_peers_; }

@@ -69,19 +69,20 @@ void SocketMesh::reconnect(Team& living, double limit_s) {
 }
 
 void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
-  // Rank in the communicator of each rank of `group`; empty if the rank is lost.
-  const std::vector<std::optional<int>> ranks = exchange_information(group);
+  // Entry i belongs to rank i of `group`, here and in the gathered lists below. Empty if the rank is lost.
+  const std::vector<std::optional<int>> ranks_in_communicator = exchange_information(group);
   std::vector<PeerInfo> living;
-  for (const auto& rank : ranks)
+  for (const auto& rank : ranks_in_communicator)
     if (rank) living.push_back(members_[static_cast<std::size_t>(*rank)]);
   SocketAcceptor acceptor(rank_, all_on_this_host(living) ? ListenScope::this_host : ListenScope::all_addresses);
   const auto listeners = all_gather_values(group, Listener{acceptor.port(), acceptor.token()});
   std::vector<int> lower_ranks;
   std::map<int, Listener> higher_ranks;
   for (std::size_t i = 0; i < listeners.size(); ++i) {
-    if (!ranks[i] || listeners[i].port == 0 || unreachable_.contains(*ranks[i])) continue;
-    if (*ranks[i] < rank_) lower_ranks.push_back(*ranks[i]);
-    if (*ranks[i] > rank_) higher_ranks.emplace(*ranks[i], listeners[i]);
+    const std::optional<int> peer = ranks_in_communicator[i];
+    if (!peer || listeners[i].port == 0 || unreachable_.contains(*peer)) continue;
+    if (*peer < rank_) lower_ranks.push_back(*peer);
+    if (*peer > rank_) higher_ranks.emplace(*peer, listeners[i]);
   }
 
   // Ranks accept all the time. So no rank waits for a rank that itself waits for an unreachable one.
@@ -107,17 +108,18 @@ void SocketMesh::connect(Team& group, std::optional<double> limit_s) {
     // Ranks exchange only numbers. With the reasons, every rank would receive the texts of all unreachable pairs.
     unreached_ranks = all_gather_values(group, own_unreached_ranks);
   } catch (...) {
-    should_stop = true;
+    should_stop = true;  // the destructor of `accepting` waits for its thread
     throw;
   }
   should_stop = true;
   if (accepting.valid()) accepting.get();
   // If two ranks have no connection, both note it.
   for (std::size_t i = 0; i < unreached_ranks.size(); ++i)
-    if (ranks[i] && std::ranges::find(unreached_ranks[i], rank_) != unreached_ranks[i].end())
-      note_missing_connection(*ranks[i]);
+    if (ranks_in_communicator[i] && std::ranges::find(unreached_ranks[i], rank_) != unreached_ranks[i].end())
+      note_missing_connection(*ranks_in_communicator[i]);
   for (const int peer : lower_ranks)
     if (connection(peer) < 0) note_missing_connection(peer);
+  // This rank may have accepted a connection that its peer gave up.
   for (const auto& [peer, reason] : unreachable_) connections_[static_cast<std::size_t>(peer)] = Descriptor();
 }
 

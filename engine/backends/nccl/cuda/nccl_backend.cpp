@@ -79,7 +79,8 @@ class NcclBackend final : public Backend {
       for (const auto& query : free_memory_queries_) query.wait();  // CUDA may read the environment until then
       forbid_blocking_communicators();
     }
-    // NVML may never answer for a faulty GPU. Open it here, because the caller limits the time (CallWatchdog).
+    // NVML may never answer for a faulty GPU. Open it here, because the caller limits the time (CallWatchdog). The
+    // destructor of the future waits until it is open.
     std::future<void> nvml_opening;
     if (!config_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml_.is_available(); });
     for (std::size_t i = 0; i < free_memory_queries_.size(); ++i) gpus_[i].free_bytes = free_memory_queries_[i].get();
@@ -102,6 +103,7 @@ class NcclBackend final : public Backend {
     return nearest_port(gpu.bus_id, gpu.number);
   }
   std::size_t available_bytes(int ranks) const override {
+    // All ranks allocate equally much, so the GPU with the least free memory per rank limits them.
     std::size_t minimum = std::numeric_limits<std::size_t>::max();
     const std::map<int, int> ranks_by_gpu = count_ranks_by_gpu(gpus_);
     for (const Gpu& gpu : gpus_) {

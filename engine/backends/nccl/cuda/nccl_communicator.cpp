@@ -16,8 +16,8 @@ constexpr std::size_t kMaxTiles = 256;  // cached tiles (docs/explanation/correc
 constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
 // Time limit of `reconnect`: kJoinLimitFactor times the limit of give_up_peers_after, plus kJoinSPerRank for each rank,
 // because NCCL needs longer to join many ranks. It is at most kMaxJoinLimitFactor times the limit of
-// give_up_peers_after. The latter is at most 0.3 of -T (kFlowLimitShare), so a rank that waits does not count
-// as hanging.
+// give_up_peers_after, so at most 3 * 0.3 = 0.9 of -T (kFlowLimitShare). A rank that waits thus does not count as
+// hanging.
 constexpr double kJoinLimitFactor = 2;
 constexpr double kJoinSPerRank = 0.05;
 constexpr double kMaxJoinLimitFactor = 3;

@@ -253,7 +253,7 @@ void NcclIssuer::abort_nccl_group() noexcept {
 bool NcclIssuer::has_finished() {
   std::optional<ScopedDevice> on_device;
   if (!resources_.stream) on_device.emplace(resources_.device);
-  if (stall_limit_ && !is_waiting_) {
+  if (stall_limit_ && !is_waiting_) {  // the limit counts from the first poll after a request
     is_waiting_ = true;
     stall_limit_->restart();
   }

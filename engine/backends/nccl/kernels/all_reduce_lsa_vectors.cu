@@ -94,21 +94,20 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
   const VectorRange range =
       split_by_vectors(call.send_offset, call.recv_offset, call.count, kVectorBytes / Reducer<Reduction>::kElements);
   const Worker worker = worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
-  // In the main loop, a warp takes kRows rows of consecutive vectors at a time. A full stride is what the warps of all
-  // ranks take at once.
-  const std::size_t full_stride_vectors = vectors_in_full_strides(range.vectors, worker, kRows);
+  // In the main loop, a warp takes kRows rows of consecutive vectors at a time. The loop makes only full strides: a
+  // stride is what the warps of all ranks take at once.
+  const std::size_t main_loop_end = vectors_in_full_strides(range.vectors, worker, kRows);
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire);
 
 #pragma unroll 1
-  for (std::size_t vector = first_vector(worker, kRows); vector < full_stride_vectors;
-       vector += vector_stride(worker, kRows))
+  for (std::size_t vector = first_vector(worker, kRows); vector < main_loop_end; vector += vector_stride(worker, kRows))
     reducer.template reduce_vectors<kRows>(range.head, vector, kWarpThreads);
   // All threads share the remaining vectors, which are fewer than one full stride. A thread takes 4, then 2 vectors at
   // a time while enough remain, so that several loads are in flight, and at last single ones.
   const Worker interleaved =
       interleaved_worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
-  std::size_t vector = full_stride_vectors + interleaved.index;
+  std::size_t vector = main_loop_end + interleaved.index;
   if constexpr (kRows > 4)
 #pragma unroll 1
     for (; vector + 3 * interleaved.count < range.vectors; vector += 4 * interleaved.count)

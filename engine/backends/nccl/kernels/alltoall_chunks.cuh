@@ -112,8 +112,8 @@ __device__ void move_in_rows(const PeerChunks<Unit>& chunks, const Worker& worke
   }
 }
 
-/// Moves all chunks. A chunk with many units is moved in batches of many rows; with fewer rows, a batch serves more
-/// peers. `wait` returns when the peers are ready to receive.
+/// Moves all chunks. A chunk with more than 4 units per thread is moved in batches of kLoads rows. With fewer units, a
+/// batch has fewer rows and serves more peers. `wait` returns when the peers are ready to receive.
 template <class Unit, class Wait>
 __device__ void move_chunks(const PeerChunks<Unit>& chunks, const Worker& worker, const Wait& wait) {
   if (chunks.units > worker.count * 4) {

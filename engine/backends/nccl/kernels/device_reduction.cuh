@@ -73,6 +73,7 @@ template <class E>
 struct SumReduction {
   using Element = E;
   using Accumulator = typename E::Accumulator;
+  // Accumulators of 8 bytes take two registers each. 16 elements of one byte already fill a 16-byte vector.
   static constexpr bool kHasFewValues = sizeof(Accumulator) == 8 || sizeof(typename E::Stored) == 1;
   static constexpr unsigned kValuesPerThread = kHasFewValues ? 16 : 32;
   static constexpr int kPeerUnroll = 4;

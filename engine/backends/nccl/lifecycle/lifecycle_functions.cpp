@@ -8,7 +8,7 @@
 namespace busbw {
 namespace {
 
-/// Functions of a call that not every supported version has, and the first version with all of them.
+/// Functions of a call that a library may lack, and the first version of NCCL with all of them.
 struct NewFunctions {
   std::vector<const char*> names;
   const char* since;

@@ -8,7 +8,7 @@
 namespace busbw {
 
 /// Returns the name of the function for a call. Empty for a rendezvous, because NCCL has no function for it.
-/// `has_several_roots`: the library has ncclCommInitRankScalable.
+/// `has_several_roots`: init is named ncclCommInitRankScalable, the function for several roots.
 std::string nccl_lifecycle_function(CreationKind kind, LifecycleCall call, bool has_several_roots);
 
 /// Returns the reason why comm_ops leaves a call out. If the library lacks the call, the reason has a remedy: "NCCL
