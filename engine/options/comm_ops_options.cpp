@@ -84,6 +84,7 @@ void configure_comm_ops(const FlagValues& flags, const std::string& tests, Optio
                         .root_every = comm_ops.root_every,
                         .work_iterations = comm_ops.work_iterations,
                         .resize = flags.text("--resize", "factor-2")};
+  // These describe the all-reduce that runs on each communicator.
   settings.placement = "out";
   options.data.dtypes = {Dtype::int32};
   settings.min_bytes = settings.max_bytes = all_reduce_elements(options.ranks()) * sizeof(std::int32_t);

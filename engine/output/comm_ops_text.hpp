@@ -44,7 +44,7 @@ class CommOpsText final : public Sink {
   void end(const RunEnd& end) override;
 
  private:
-  /// A SUMMARY line, over all calls of all ranks.
+  /// A SUMMARY line: a timer (TimerCalls) of a test with `test_ranks` ranks, over all calls of all ranks.
   struct Summary {
     std::string test;
     std::string timer;

@@ -12,7 +12,8 @@
 
 namespace busbw {
 
-/// The job's first failure, or the withdrawal of this process. All functions may be called from any thread.
+/// The job's first failure, or the reason for which this process withdrew: it leaves a job that continues without it.
+/// All functions may be called from any thread.
 ///
 /// The store in process 0 knows whether another process failed earlier. So a failure of this process is unconfirmed
 /// until the store has answered.

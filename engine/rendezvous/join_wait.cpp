@@ -32,7 +32,6 @@ void JoinWait::run() {
   }
 }
 
-/// Continues without the missing processes if the job tolerates losses, otherwise throws Error.
 void JoinWait::give_up(const std::vector<int>& missing) {
   if (!membership_.tolerates_losses) throw Error(ExitCode::rank_lost, timeout_message(missing));
   callbacks_.on_status(
@@ -58,7 +57,6 @@ std::string JoinWait::timeout_message(const std::vector<int>& missing) const {
       listen_address_text_);
 }
 
-/// Returns hints at clients with another token or version, for the end of a message. Empty without such clients.
 std::string JoinWait::mismatch_text() const {
   std::string text;
   for (const std::string& mismatch :

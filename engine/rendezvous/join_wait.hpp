@@ -27,7 +27,7 @@ class JoinWait {
   void run();
 
  private:
-  /// Counts the missing processes as lost, or throws Error.
+  /// Counts the missing processes as lost if the job tolerates losses, otherwise throws Error.
   void give_up(const std::vector<int>& missing);
   std::string missing_text(const std::vector<int>& missing) const;
   std::string timeout_message(const std::vector<int>& missing) const;

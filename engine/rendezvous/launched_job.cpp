@@ -138,8 +138,6 @@ void LaunchedJob::abort_and_throw(const std::exception& error, const std::string
   throw_first_failure(*failure(), message);
 }
 
-// ---- running --------------------------------------------------------------------------------------------------------
-
 std::unique_ptr<TcpStore> LaunchedJob::connect_store() {
   StoreCallbacks callbacks;
   // A waiting store calls `aborted` every tick. Until the ranks start, that thread must also do the work of a tick.
@@ -153,6 +151,8 @@ std::unique_ptr<TcpStore> LaunchedJob::connect_store() {
   return std::make_unique<TcpStore>(rendezvous_.join(/*is_control=*/false), std::move(callbacks),
                                     membership_.step_limit_s + extra_s);
 }
+
+// ---- running --------------------------------------------------------------------------------------------------------
 
 std::unique_ptr<Team> LaunchedJob::team(int rank) {
   const auto local_index = static_cast<std::size_t>(rank % membership_.ranks_per_process);

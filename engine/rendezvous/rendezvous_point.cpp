@@ -294,7 +294,8 @@ std::optional<TcpChannel> RendezvousPoint::try_candidates(bool is_control, int m
 TcpChannel RendezvousPoint::join(bool is_control) {
   JoinAttempt attempt{.limit_ticks = std::max(1, ticks_of(membership_.join_limit_s))};
   int next_status_tick = kFirstStatusTicks;
-  // After the first join the address is known, and a busy process 0 gets more time.
+  // Each round doubles the time for one of several candidates. After the first join, the address is known, and a busy
+  // process 0 gets the full time at once.
   int ticks_per_candidate = process_0_host_.empty() ? kFirstConnectTicks : kConnectTicks;
   // Lookups load a DNS server or the shared folder. Without candidates, the first lookup is due at once.
   Backoff lookups(membership_.process, /*is_due_at_once=*/candidates_.empty(), attempt.limit_ticks);

@@ -18,8 +18,8 @@ struct alignas(64) LocalRank {
   IssuedOperations issued;
 };
 
-/// Gathers in rounds, to bound the memory of the store. In a round, each member sends a part of its message. Up to 8192
-/// members send at most kRoundBytes together, further members at most 4 KiB each.
+/// Gathers in rounds, to bound the memory of the store. In a round, each member sends a part of its message. All parts
+/// of a round have at most kRoundBytes together, or 4 KiB each if the team has more than 8192 members.
 class StoreTeam final : public Team {
  public:
   static constexpr std::size_t kRoundBytes = std::size_t{32} << 20;

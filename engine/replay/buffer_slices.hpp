@@ -1,6 +1,6 @@
 #pragma once
-// Slices of a rank's buffers. Each communicator uses its own slice, because the communicators of a real job use
-// different buffers. If the memory is too small, all communicators use the start of the buffers.
+// Slices of a rank's buffers in a replay. Each communicator uses its own slice, because the communicators of a real job
+// use different buffers. If the memory is too small, all communicators use the start of the buffers.
 #include <cstdint>
 #include <map>
 #include <utility>

@@ -26,8 +26,8 @@ UsageError problem(const ReplayProgram& program, int rank, std::size_t operation
 void add_calls(const std::vector<ReplayOperation>& operations, std::size_t first, std::size_t end,
                std::vector<ReplayCall>& calls) {
   const std::size_t first_call = calls.size();
-  // An exchange has at most one send to each peer. The second send to a peer belongs to a second exchange, and so on.
-  // The same is true of receives.
+  // An exchange has at most one send to each peer, so the n-th send to a peer belongs to the n-th exchange. The same is
+  // true of receives.
   std::map<std::pair<int, std::size_t>, ReplayCall> exchanges;  // by communicator and number of the exchange
   std::map<std::tuple<int, trace::Function, int>, std::size_t> transfer_counts;  // by communicator, function and peer
   for (std::size_t i = first; i < end; ++i) {
@@ -219,7 +219,7 @@ void MatchedCalls::match_collectives() {
                                              .dtype = operation.dtype,
                                              .redop = operation.redop,
                                              .count = operation.count,
-                                             .root = operation.peer,  // of a collective
+                                             .root = operation.peer,  // a collective has its root here
                                              .in_place = operation.in_place},
                                 match + i);
     }
@@ -291,8 +291,8 @@ void MatchedCalls::require_blocking_order() const {
 
 std::vector<DistinctCall> MatchedCalls::distinct_calls() const {
   std::set<DistinctCall> distinct;
-  // An exchange has the transfers of one match, but at most one between the same sender and receiver. The second one
-  // belongs to a second exchange, and so on.
+  // An exchange has the transfers of one match, but at most one between the same sender and receiver. So the n-th one
+  // belongs to the n-th exchange of the match.
   std::map<std::pair<std::size_t, std::size_t>, DistinctCall> exchanges;  // by match and number of the exchange
   std::map<std::tuple<std::size_t, int, int>, std::size_t> transfer_counts;  // by match, sender and receiver
   for (const auto& [call, match] : occurrences_) {

@@ -14,12 +14,12 @@ struct ReplayCall {
   int communicator = 0;
   bool is_exchange = false;
   std::vector<std::size_t> operations = {};  // indexes in the rank's operations; one for a collective
-  bool begins_group = false;                 // the first call of a group
+  bool begins_group = false;                 // the first call of a group (ReplayOperation::group)
   bool ends_group = false;                   // the last call of a group
   std::size_t match = 0;                     // equal for calls that wait for each other
 };
 
-/// Data that one rank of a communicator sends to another one.
+/// Data that one rank of a communicator sends to another one. `from` and `to` are indexes in the communicator.
 struct MatchedTransfer {
   int from = 0;
   int to = 0;
@@ -35,7 +35,7 @@ struct DistinctCall {
   Dtype dtype = Dtype::uint8;
   Redop redop = Redop::sum;
   std::size_t count = 0;  // of a collective
-  int root = -1;
+  int root = -1;  // index in the communicator; -1: none
   bool in_place = false;
   std::vector<MatchedTransfer> transfers = {};  // of an exchange
 

@@ -103,13 +103,14 @@ class ProgramParser {
     return UsageError(fmt::format("{}: {}", printable_value(program_.file), message));
   }
 
-  const json& require_list(const json& value, const std::string& object) const {
-    if (!value.is_array()) throw problem(fmt::format("{} is no list; use a list", object));
+  /// `label` names the value in messages.
+  const json& require_list(const json& value, const std::string& label) const {
+    if (!value.is_array()) throw problem(fmt::format("{} is no list; use a list", label));
     return value;
   }
 
   template <class Number>
-  Number whole_number(const json& value, const std::string& object, std::int64_t min, std::int64_t max) const {
+  Number whole_number(const json& value, const std::string& label, std::int64_t min, std::int64_t max) const {
     // get<std::int64_t>() would return a negative number for a number from 2^63 on.
     const bool fits_into_int64 =
         value.is_number_integer() &&
@@ -117,20 +118,20 @@ class ProgramParser {
          value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
     if (fits_into_int64 && value.get<std::int64_t>() >= min && value.get<std::int64_t>() <= max)
       return static_cast<Number>(value.get<std::int64_t>());
-    throw problem(fmt::format("{} is {}; allowed: {} to {}", object, printable_value(value.dump()), min, max));
+    throw problem(fmt::format("{} is {}; allowed: {} to {}", label, printable_value(value.dump()), min, max));
   }
 
   void parse_communicators(const json& value) {
     for (const json& entry : require_list(value, "\"communicators\"")) {
-      const std::string object = fmt::format("communicator {}", program_.communicators.size());
+      const std::string label = fmt::format("communicator {}", program_.communicators.size());
       std::vector<int> members;
       std::set<int> known;
-      for (const json& member : require_list(entry, object)) {
-        members.push_back(whole_number<int>(member, "a rank of " + object, 0, program_.ranks() - 1));
+      for (const json& member : require_list(entry, label)) {
+        members.push_back(whole_number<int>(member, "a rank of " + label, 0, program_.ranks() - 1));
         if (!known.insert(members.back()).second)
-          throw problem(fmt::format("{} has rank {} twice; list each rank once", object, members.back()));
+          throw problem(fmt::format("{} has rank {} twice; list each rank once", label, members.back()));
       }
-      if (members.empty()) throw problem(fmt::format("{} has no ranks; list its ranks", object));
+      if (members.empty()) throw problem(fmt::format("{} has no ranks; list its ranks", label));
       program_.communicators.emplace_back(known.begin(), known.end());
       listed_members_.push_back(std::move(members));
     }
@@ -157,13 +158,13 @@ class ProgramParser {
   ReplayOperation parse_operation(const json& entry, int rank, const std::string& place) const {
     if (!entry.is_array() || entry.size() < position::kInPlace + 1 || entry.size() > position::kIsOverlapped + 1)
       throw problem(fmt::format("{} is no list of nine or ten values; see schema/trace.md", place));
-    const auto object = [&](const char* field) { return fmt::format("{}: the {}", place, field); };
+    const auto label_of = [&](const char* field) { return fmt::format("{}: the {}", place, field); };
     const auto text = [&](std::size_t index, const char* field) -> std::string {
-      if (!entry[index].is_string()) throw problem(fmt::format("{} is no text; use its name", object(field)));
+      if (!entry[index].is_string()) throw problem(fmt::format("{} is no text; use its name", label_of(field)));
       return entry[index].get<std::string>();
     };
     ReplayOperation operation;
-    operation.communicator = whole_number<int>(entry[position::kCommunicator], object("communicator"), 0,
+    operation.communicator = whole_number<int>(entry[position::kCommunicator], label_of("communicator"), 0,
                                                static_cast<std::int64_t>(program_.communicators.size()) - 1);
     const auto& members = program_.communicators[static_cast<std::size_t>(operation.communicator)];
     if (std::ranges::find(members, rank) == members.end())
@@ -179,27 +180,28 @@ class ProgramParser {
     if (const auto parsed = dtype_of(dtype))
       operation.dtype = *parsed;
     else
-      throw problem(fmt::format("{} {} is unknown; use a type of -d", object("element type"), printable_value(dtype)));
+      throw problem(
+          fmt::format("{} {} is unknown; use a type of -d", label_of("element type"), printable_value(dtype)));
     parse_redop(text(position::kRedop, "operator"), known->facts && known->facts->reduces, place, operation);
 
     const auto max_count = kMaxOperationBytes / size_bytes(operation.dtype) / members.size();
     operation.count =
-        whole_number<std::size_t>(entry[position::kCount], object("count"), 0, static_cast<std::int64_t>(max_count));
+        whole_number<std::size_t>(entry[position::kCount], label_of("count"), 0, static_cast<std::int64_t>(max_count));
     const bool has_peer = !known->facts || known->facts->has_root;
     const std::int64_t min_peer = has_peer ? 0 : -1;  // without a peer, -1 is the only allowed value
     const std::int64_t max_peer = has_peer ? static_cast<std::int64_t>(members.size()) - 1 : -1;
     const int listed_peer =
-        whole_number<int>(entry[position::kPeer], object(known->facts ? "root" : "peer"), min_peer, max_peer);
+        whole_number<int>(entry[position::kPeer], label_of(known->facts ? "root" : "peer"), min_peer, max_peer);
     if (has_peer) operation.peer = index_in_ascending_order(operation.communicator, listed_peer);
-    operation.group = whole_number<std::uint32_t>(entry[position::kGroup], object("group"), 0,
+    operation.group = whole_number<std::uint32_t>(entry[position::kGroup], label_of("group"), 0,
                                                   std::numeric_limits<std::uint32_t>::max());
     constexpr std::int64_t kMaxGapNs = 3'600'000'000'000;  // an hour, longer than any step
-    const auto gap_ns = whole_number<std::int64_t>(entry[position::kGapNs], object("gap in ns"), 0, kMaxGapNs);
+    const auto gap_ns = whole_number<std::int64_t>(entry[position::kGapNs], label_of("gap in ns"), 0, kMaxGapNs);
     operation.gap_s = static_cast<double>(gap_ns) * 1e-9;
-    operation.in_place = whole_number<int>(entry[position::kInPlace], object("in-place flag"), 0, 1) == 1;
+    operation.in_place = whole_number<int>(entry[position::kInPlace], label_of("in-place flag"), 0, 1) == 1;
     const bool has_overlap_flag = entry.size() > position::kIsOverlapped;
     operation.is_overlapped =
-        has_overlap_flag && whole_number<int>(entry[position::kIsOverlapped], object("overlap flag"), 0, 1) == 1;
+        has_overlap_flag && whole_number<int>(entry[position::kIsOverlapped], label_of("overlap flag"), 0, 1) == 1;
     const bool can_be_in_place = known->facts && operation.function != Function::alltoall;
     if (operation.in_place && !can_be_in_place)
       throw problem(fmt::format("{}: NCCL defines no {} in place; use 0 for in place", place, function));

@@ -57,7 +57,7 @@ std::string_view name(trace::Function function);
 std::string operation_text(const ReplayProgram& program, int rank, std::size_t operation);
 
 /// Parses a program. Throws UsageError if the program has unknown or missing parts, a communicator without valid ranks,
-/// or an operation that cannot be replayed. `file` begins the messages. match_calls() compares the ranks.
+/// or an operation that cannot be replayed. `file` begins the messages. MatchedCalls compares the ranks.
 ReplayProgram parse_replay_program(std::string_view text, const std::string& file);
 
 /// Reads a file and parses its program. Throws UsageError also if the file is unreadable.

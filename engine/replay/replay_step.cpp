@@ -106,6 +106,7 @@ ReplayStep::PreparedCall ReplayStep::prepare_call(const ReplayProgram& program, 
                         .is_overlapped = first.is_overlapped,
                         .begins_group = call.begins_group,
                         .ends_group = call.ends_group};
+  // The transfers of an exchange start together, after the longest of their gaps.
   for (const std::size_t index : call.operations) prepared.gap_s = std::max(prepared.gap_s, operations[index].gap_s);
   const int root = std::max(0, first.peer);  // the peer is -1 if the collective has no root
   prepared.arguments = {.count = first.count, .dtype = first.dtype, .redop = first.redop, .root = root};

@@ -21,7 +21,7 @@ class ReplayDescription : public Collective {
   bool synchronizes_all_ranks() const override { return false; }
   /// `param_count` is the maximum number of operations of a rank.
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override;
-  /// Every rank returns the maximum over the ranks, because all must agree on how many calls fit behind a gate.
+  /// Every rank returns the maximum over the ranks, because all must agree on how many calls fit behind a gate (Gate).
   int weighted_calls_per_run(int ranks) const override;
   Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
   void run(Communicator&, const CollectiveCall&) const override {}

@@ -1,4 +1,5 @@
-// Rules for late ranks. Each rule compares one rank with the others of its group.
+// Rules for late ranks. Each rule compares one rank with the others of its group. The arrival of a rank is its start of
+// an iteration, in seconds after the first rank (Measurement::rank_arrivals_s).
 #include "run/late_ranks.hpp"
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ double lower_median(std::vector<double> values) {
 }
 
 struct LastArrival {
-  std::size_t index;     // of the last rank
+  std::size_t index;  // of the last rank
   double second_last_s;  // arrival of the rank before the last one
 };
 

@@ -40,7 +40,7 @@ Membership make_membership(const Options& options, const World& world) {
           .join_limit_s = std::min(world.join_limit_s, limit_s),
           .step_limit_s = limit_s,
           .silence_s = std::min(kMaxSilenceS, limit_s),
-          .tolerates_losses = options.serves_flows(),
+          .tolerates_losses = options.serves_flows(),  // `busbw find` measures the remaining processes
           .hosts = world.hosts};
 }
 

@@ -101,8 +101,8 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
     measurement.algbw_bytes_per_s = achieved.algbw_bytes_per_s;
     measurement.busbw_bytes_per_s = achieved.busbw_bytes_per_s;
   }
-  // -K counts iterations. With graphs (-G), the first iteration of each launch has no sample. -K is below -n, so it
-  // skips only one such iteration: that of the first launch.
+  // -K counts iterations. With graphs (-G), the first iteration of each launch of -n iterations has no sample. -K is
+  // below -n, so it skips one iteration without a sample: that of the first launch.
   const int missing_samples = report.ranks.front().samples.skipped_iterations > 0 ? 1 : 0;
   const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - missing_samples));
   measurement.statistics = summarize(std::span(measurement.operation_s).subspan(skipped_samples));
@@ -254,7 +254,7 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
     if (plan.balanced)
       measurement->skew = compare_with_balanced(plan, report, measurement->time_s, shape, element_bytes);
   }
-  add_late_ranks(plan, placements, label.ranks, row);
+  add_late_ranks(plan, placements, label.ranks, row);  // before the warnings, which contain them
   for (const auto& [placement, report] : placements) {
     Measurement& measurement = placement == Placement::in_place ? *row.in_place : *row.out_of_place;
     measurement.warnings = measurement_warnings(plan.settings, measurement, label.ranks);

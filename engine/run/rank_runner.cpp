@@ -85,6 +85,7 @@ class RankRun {
 
   void run_sweep() {
     for (const Configuration& configuration : plan_.sweep.configurations) {
+      // Data of the ranks and expected results of the checks, for all sizes.
       ReductionValues values(configuration.dtype, configuration.redop, communicator_.size());
       fill_buffers(configuration, values);
       // 0 cycles (-N 0) are endless.

@@ -135,12 +135,12 @@ std::string share_text_over(int descriptor, int process, const std::string& text
   Pmi1Connection daemon(descriptor, wait);
   daemon.request("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init");
   const std::size_t part_bytes = max_value_bytes(daemon.request("cmd=get_maxes", "maxes"));
-  const std::string name = daemon.request("cmd=get_my_kvsname", "my_kvsname")["kvsname"];
+  const std::string store_name = daemon.request("cmd=get_my_kvsname", "my_kvsname")["kvsname"];
   const auto put = [&](const std::string& key, std::string_view value) {
-    daemon.request(fmt::format("cmd=put kvsname={} key={} value={}", name, key, value), "put_result");
+    daemon.request(fmt::format("cmd=put kvsname={} key={} value={}", store_name, key, value), "put_result");
   };
   const auto get = [&](const std::string& key) {
-    return daemon.request(fmt::format("cmd=get kvsname={} key={}", name, key), "get_result")["value"];
+    return daemon.request(fmt::format("cmd=get kvsname={} key={}", store_name, key), "get_result")["value"];
   };
   if (process == 0) {
     std::size_t parts = 0;

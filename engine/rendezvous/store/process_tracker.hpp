@@ -58,8 +58,8 @@ class ProcessTracker {
   // ---- updates by the server thread ----
   /// Records the job's failure. False if the job already has one; the first failure is kept.
   bool record_failure(const Failure& failure);
-  /// Records a client with a wrong token, if it states the number of a missing process. Returns false if that process
-  /// was reported before.
+  /// Records a client with a wrong token, if it states the number of a missing process. Returns true unless that
+  /// process was reported before.
   bool report_token_mismatch(const ClientInfo& client);
   /// Records a client of another version at `address`. Returns false if such a client was reported before.
   bool report_version_mismatch(const std::string& address, char version);

@@ -56,7 +56,7 @@ std::vector<StoreReply> StoreState::handle_request(std::uint64_t client, StoreRe
   }
   switch (request.op) {
     case StoreRequest::Op::set: set(client, request, replies); break;
-    case StoreRequest::Op::get: get({client, request.number, request.member}, request.key, replies); break;
+    case StoreRequest::Op::get: get(Waiter{client, request.number, request.member}, request.key, replies); break;
     case StoreRequest::Op::barrier: arrive_at_barrier(client, request, replies); break;
     case StoreRequest::Op::missing:
       replies.push_back({client, request.number, StoreReply::Kind::done, missing_members(request.key)});

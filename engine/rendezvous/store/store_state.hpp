@@ -12,7 +12,7 @@
 
 namespace busbw {
 
-/// Request of a member to a store.
+/// Request of a member of the job, a process or a rank, to the store.
 struct StoreRequest {
   /// `set`, `get` and `barrier` are the TcpStore functions of these names. `missing` asks for the members that have not
   /// arrived at a barrier.
@@ -22,7 +22,7 @@ struct StoreRequest {
   std::string key = {};
   Bytes value = {};          // for set
   std::int64_t amount = 0;   // set: number of gets after which the value is removed (0: never); barrier: members
-  /// barrier: the member that arrives. get: the member that sets the key, or -1.
+  /// barrier: index of the arriving member in its team. get: rank of the member that sets the key; -1: unknown.
   std::int32_t member = -1;
 
   static auto members(auto& self) {
@@ -59,9 +59,9 @@ class StoreState {
   /// Executes a request. Returns the replies that can be sent now: none if `client` must wait, the reply to `client`,
   /// or also replies to clients that waited for this request. `client` is any number that identifies a connection.
   std::vector<StoreReply> handle_request(std::uint64_t client, StoreRequest request);
-  /// Continues without the `count` members from `first` on. Requests for keys that a lost member has not set get an
-  /// empty value, and barriers of the whole job do not wait for lost members. Returns the replies to clients that
-  /// waited for these members.
+  /// Continues without the `count` ranks from `first` on. Requests for keys that a lost rank has not set get an empty
+  /// value, and barriers of the whole job do not wait for lost ranks. Returns the replies to clients that waited for
+  /// these ranks.
   std::vector<StoreReply> lose_members(std::int32_t first, std::int32_t count);
   /// Drops the waits of a client that has disconnected.
   void drop_client(std::uint64_t client);

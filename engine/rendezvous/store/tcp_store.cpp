@@ -46,7 +46,7 @@ std::uint32_t TcpStore::send(StoreRequest request) {
 StoreReply TcpStore::wait_for_reply(const StoreRequest& request) {
   double waited_s = 0;
   for (;;) {
-    // Replies sent before the abort still count, because they may complete the last row.
+    // After an abort, replies that have already arrived still count, because they may complete the last row.
     const bool aborted = callbacks_.aborted();
     const auto received = channel_.receive(aborted ? 0 : kTickMs);
     if (!received) {

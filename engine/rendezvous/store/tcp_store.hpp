@@ -31,8 +31,8 @@ class TcpStore {
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0);
   /// Waits for the value of `key` and returns it.
   Bytes get(const std::string& key);
-  /// Waits for the values of several keys and returns them in order. Sends all requests at once. `members`: number of
-  /// the member that sets each key. If this member is lost and the job continues, the value is empty. If `members` is
+  /// Waits for the values of several keys and returns them in order. Sends all requests at once. `members`: rank of the
+  /// member that sets each key. If this member is lost and the job continues, the value is empty. If `members` is
   /// empty, the call waits for all values.
   std::vector<Bytes> get_all(std::span<const std::string> keys, std::span<const int> members = {});
   /// Returns when `members` members have called `barrier` with this key. `member` is the index of the caller, from 0

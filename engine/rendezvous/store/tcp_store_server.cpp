@@ -269,6 +269,7 @@ void TcpStoreServer::report_closed_connections() {
 
 void TcpStoreServer::handle_lost_processes() {
   if (tracker_.failure()) return wake();  // handle_events() then broadcasts the failure
+  // Includes processes that were lost earlier, for which nothing changes.
   for (const auto& [process, loss] : tracker_.lost_processes()) {
     expel(process, loss);
     for (const StoreReply& reply :

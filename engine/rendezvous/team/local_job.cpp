@@ -24,7 +24,8 @@ constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
 
-/// Number of team levels. The team of all ranks has level 0, and each split adds one level.
+/// Number of team levels. The team of all ranks has level 0, and each split adds one level. comm_ops needs three
+/// splits.
 constexpr std::size_t kTeamLevels = 4;
 
 /// Shared state of one rank. A team uses a barrier in the block of its first member. Each level has a barrier of its

@@ -60,9 +60,9 @@ JobAddress find_job_address(Environment environment, const LauncherClaim& claim,
 
   const std::vector<std::string> hosts = find_hosts(environment, claim, local_size);
   const bool is_on_one_node = local_size == claim.size->value;
-  // A launcher with daemons may state no address. If its job is on one node and has an identity, process 0 listens at
-  // loopback. The identity is the launcher's name of the job, or else its daemon. The port comes from the launcher, or
-  // all processes derive it from the identity. Launchers without daemons state the address in their variables.
+  // A launcher with daemons may state no address, and loopback suffices on one node. The identity is the launcher's
+  // name of the job, or else its daemon. Without a port from the launcher, all processes derive it from the identity.
+  // Launchers without daemons state the address in their variables.
   if (is_on_one_node && !launcher.daemons.empty()) {
     if (identity.empty()) identity = daemon_identity(launcher, ancestors);
     if (!identity.empty()) {
