@@ -76,10 +76,10 @@ FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
   const bool is_last_round = rounds_.size() == 1;
   const bool must_repeat = is_last_round && !failures.empty();
   if (!must_repeat) rounds_.erase(rounds_.begin());
-  FailedPairs failed = isolated_failures(failures);
-  if (!failed.empty()) has_separated_ = false;
+  FailedPairs isolated = isolated_failures(failures);  // the pairs that count as failed
+  if (!isolated.empty()) has_separated_ = false;
   FailedPairs undecided = failures;
-  std::erase_if(undecided, [&](const auto& failure) { return failed.contains(failure.first); });
+  std::erase_if(undecided, [&](const auto& failure) { return isolated.contains(failure.first); });
   if (has_separated_) {
     // No pair has failed in the separate rounds.
     for (const auto& [pair, reason] : undecided)
@@ -90,8 +90,8 @@ FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
     has_separated_ = true;
   }
   remove_flows(
-      [&](const Flow& flow) { return failed.contains(pair_of(flow)) || joint_failures_.contains(pair_of(flow)); });
-  return failed;
+      [&](const Flow& flow) { return isolated.contains(pair_of(flow)) || joint_failures_.contains(pair_of(flow)); });
+  return isolated;
 }
 
 void RoundSequence::remove_flows(const std::function<bool(const Flow&)>& is_removed) {

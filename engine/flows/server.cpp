@@ -281,7 +281,7 @@ void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowSe
                  const RankLocation& location, const std::function<std::string()>& failure_message) {
   const bool can_lose_peers = communicator.give_up_peers_after(service.flow_limit_s);
   auto locations = gather_values(world, location);
-  std::optional<FlowServer> server;
+  std::optional<FlowServer> server;  // only on rank 0
   job.tolerate_losses(can_lose_peers);
   if (world.rank() == 0) {
     // A lost rank sends no location, but the job knows its host.
