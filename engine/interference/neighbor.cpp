@@ -130,7 +130,7 @@ void Neighbor::repeat() {
       rounds_.has_failed = true;
     }
     changed_.notify_all();
-    throw;
+    throw;  // into the future `thread_`, from which `start` or `stop` takes the error
   }
 }
 
