@@ -194,8 +194,6 @@ void CallGroup::clear_streams() noexcept {
   has_several_streams_ = false;
 }
 
-/// Called before NCCL queues its calls of the group: fast calls on other streams then follow these streams' earlier
-/// work.
 ncclResult_t CallGroup::prepare_end() noexcept try {
   if (nesting_depth_ == 1 && has_several_streams_ && !pending_calls_.empty())
     join_streams(stream_uses_, JoinedCommunicators::with_fast_calls);
