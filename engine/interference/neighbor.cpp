@@ -51,7 +51,7 @@ Neighbor::~Neighbor() {
   {
     const std::lock_guard lock(mutex_);
     rounds_.is_frozen = true;
-    rounds_.limit = rounds_.begun;
+    rounds_.limit = rounds_.begun;  // no further round begins
   }
   changed_.notify_all();
   if (thread_.valid()) thread_.wait();
