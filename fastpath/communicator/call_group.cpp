@@ -78,7 +78,7 @@ class StreamEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Communicators of a group, by their calls in the group.
+/// Selects communicators of a group for join_streams(), by their calls in the group.
 enum class JoinedCommunicators { with_fast_calls, with_fast_and_delegated_calls };
 
 /// Joins the streams of each of the `joined` communicators, as NCCL does at the start and the end of a group. Work that
