@@ -69,8 +69,9 @@ bool has_program(std::string_view name) {
 /// Returns the file name of `path`, which messages begin with.
 std::string_view without_folder(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
-/// Determines the collective from the program name (`all_reduce_perf -t 4`). Called under its own name, the engine
-/// takes it from the first argument (`busbw-engine all_reduce -t 4`).
+/// Determines the collective from the program name (`all_reduce_perf -t 4`). If the engine is called under its own
+/// name, its first argument is a collective (`busbw-engine all_reduce -t 4`), a program without a collective
+/// (`busbw-engine flows`), or a flag that prints information (`busbw-engine --version`).
 Invocation read_invocation(std::string_view called_as, std::vector<std::string> arguments) {
   const std::string name(without_folder(called_as));
   if (const auto end = name.find(kProgramSuffix); end != name.npos && has_program(name.substr(0, end)))

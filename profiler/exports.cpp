@@ -23,7 +23,7 @@ Task task_of(const Collective<NameType, RemovedMembers>& event, int rank) {
             .channels = event.channels,
             .send = event.send,
             .receive = event.receive};
-  // Since 2.27 symmetric kernels have no algorithm. NCCL then reports the first of its list, without channels.
+  // Since 2.27 symmetric kernels have no algorithm. NCCL then reports the first of its list, tree, without channels.
   const bool is_symmetric_kernel = task.algorithm == trace::Algorithm::tree && task.channels == 0;
   if (is_symmetric_kernel) {
     task.algorithm = trace::Algorithm::unknown;
@@ -44,7 +44,7 @@ Call call_of(const Event& event) {
           .count = event.count};
 }
 
-/// Starts a task that has no event of its call, as in version 4.
+/// Starts a task in versions 1 to 4, which do not report calls. `plan`: handle of the kGroup event of the task.
 template <class Event>
 void* start_task(void* context, void* plan, const Event& event, int rank) {
   const Task task = task_of(event, rank);
@@ -72,7 +72,7 @@ void* start_common_event(const EventDescriptor& event) {
   return nullptr;
 }
 
-/// Versions 1 to 4, which do not report calls.
+/// Starts an event in versions 1 to 4.
 template <class EventDescriptor>
 int start_event(void* context, void** handle, EventDescriptor* event) {
   switch (event->type) {
@@ -92,7 +92,7 @@ Call reported_call_of(const Event& event) {
   return call;
 }
 
-/// Versions 5 to 7, which report calls and their tasks as separate events.
+/// Starts an event in versions 5 to 7, which report calls and their tasks as separate events.
 template <int version>
 int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
   Recorder& recorder = Recorder::instance();
@@ -143,7 +143,7 @@ int record_state(void* handle, int state, StateArguments* arguments) {
 
 int finalize(void*) { return 0; }
 
-/// `caller`: address in NCCL.
+/// Records a communicator, or lets an observer select the events. `caller`: address in NCCL, which shows its version.
 void* add_communicator(const Membership& membership, int version, const void* caller, int* mask) {
   void* const context = Recorder::instance().add_communicator(membership, version, caller, mask);
   if (context == nullptr) set_events_mask(mask);  // nothing is recorded, so an observer may set the mask

@@ -30,6 +30,7 @@ inline constexpr int kKernelChannelStop = 22;
 
 // --- members of descriptors ---
 
+// `RemovedMembers` of Collective: `Nothing` since version 3, `Traffic` in version 2, `RedopAndTraffic` in version 1.
 struct Nothing {};
 struct Traffic {
   std::size_t bytes;
@@ -38,8 +39,8 @@ struct RedopAndTraffic {
   std::uint32_t redop;
   std::size_t bytes;
 };
-/// `NameType`: a number in version 1, a text since version 2. `RemovedMembers`: members that later versions lack. If
-/// empty, they take no space, so that the members after them have NCCL's offsets.
+/// `NameType`: a number in version 1, a text since version 2. An empty `RemovedMembers` takes no space, so that the
+/// members after it have NCCL's offsets.
 template <class NameType, class RemovedMembers>
 struct Collective {
   std::uint64_t sequence_number;

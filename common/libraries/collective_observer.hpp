@@ -12,6 +12,7 @@ struct EnqueuedCollective {
   int channels = 0;                 // 0: unknown
 };
 
+/// Receiver of NCCL's choices. The engine implements it, and the plugin calls it.
 class CollectiveObserver {
  public:
   /// Any thread that calls NCCL may call this function, during the call of NCCL or at the end of the call's group.
@@ -22,7 +23,8 @@ class CollectiveObserver {
 };
 
 /// Function of the plugin that sets the observer of the process. Null ends the observation, but a thread may still be
-/// in a call of the old observer. Without an observer NCCL reports no events. Has no effect in a recorded process.
+/// in a call of the old observer. Without an observer NCCL reports no events, unless the plugin records a trace. The
+/// recording alone then selects the events.
 inline constexpr const char* kSetCollectiveObserver = "busbw_set_collective_observer";
 using SetCollectiveObserver = void(CollectiveObserver*);
 

@@ -19,7 +19,7 @@ constexpr int kAccessCapabilities[] = {0, 1, 2};  // NVML_P2P_CAPS_INDEX_READ, _
 constexpr int kAccessPossible = 0;                // NVML_P2P_STATUS_OK
 
 constexpr unsigned kMaxLinks = 36;   // more than any GPU has; NVML refuses link numbers that do not exist
-constexpr unsigned kTextBytes = 96;  // NVML's own limits are 80 and 96
+constexpr unsigned kTextBytes = 96;  // NVML's limits: 80 for the driver's version, 96 for a UUID
 constexpr double kHzPerMhz = 1e6;
 
 struct ThrottleReason {

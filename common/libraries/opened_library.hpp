@@ -1,5 +1,6 @@
 #pragma once
-// A library with NCCL's interface, opened at run time. This code compiles without NCCL's header.
+// A library with NCCL's interface, opened at run time, and the search for libraries in Python environments. This code
+// compiles without NCCL's header.
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -30,11 +31,11 @@ struct OpenedLibrary {
 /// Returns the file of the loaded library or program that contains the address. Empty if it is unknown.
 std::string file_containing(const void* address);
 
-/// Returns the libraries of wheels in a Python environment, sorted.
+/// Returns the libraries of wheels in a Python environment, as packaged_files() does.
 std::vector<std::string> wheel_libraries(const std::filesystem::path& python_environment);
 
-/// Returns the copies of a package's file that exist in a Python environment, at most one for each Python version,
-/// sorted. `file`: path in a folder of packages.
+/// Returns the copies of a package's file that exist in a Python environment, in the alphabetical order of the folders
+/// of the Python versions. `file`: path in a folder of packages.
 std::vector<std::string> packaged_files(const std::filesystem::path& python_environment,
                                         const std::filesystem::path& file);
 

@@ -1,5 +1,5 @@
 #pragma once
-// SHA-256 of a whole file.
+// SHA-256 of a whole file: records state that of the measured library.
 #include <future>
 #include <optional>
 #include <string>

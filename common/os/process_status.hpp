@@ -1,5 +1,5 @@
 #pragma once
-// Status and ancestors of any process of this machine, from /proc/PID/stat.
+// Status and ancestors of any process of this machine, from /proc/PID/stat, to find stopped ranks and launchers.
 #include <filesystem>
 #include <optional>
 #include <string>

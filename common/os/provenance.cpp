@@ -51,7 +51,8 @@ bool is_allowed(std::string_view variable) {
   return has_allowed_prefix && !has_secret_word;
 }
 
-// The same as in src/busbw/secret_variables.py.
+// Beginnings of access tokens of GitHub, GitLab and Hugging Face. In a URL, such a token can be the user. The same as
+// in src/busbw/secret_variables.py.
 constexpr std::string_view kSecretUsers[] = {"gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "hf_"};
 constexpr std::string_view kRedacted = "(redacted)";
 constexpr std::string_view kSpaces = " \t\r\n";
@@ -75,7 +76,7 @@ std::size_t find_secret(std::string_view user_and_host) {
 /// Replaces the passwords in all URLs of a value, and users that are tokens, by "(redacted)".
 std::string mask_url_secrets(std::string_view value) {
   std::string masked;
-  std::size_t copied = 0;
+  std::size_t masked_end = 0;  // `masked` stands for the part of `value` before this position
   for (auto url = value.find("://"); url != value.npos; url = value.find("://", url + 3)) {
     const std::size_t start = url + 3;
     const std::size_t end = std::min({value.find("://", start), value.find_first_of(kSpaces, start), value.size()});
@@ -84,10 +85,10 @@ std::string mask_url_secrets(std::string_view value) {
     const auto secret_end = user_and_host.rfind('@');  // a password may contain another @
     // No secret, or an empty one.
     if (secret_start == user_and_host.npos || secret_end == user_and_host.npos || secret_end <= secret_start) continue;
-    masked.append(value.substr(copied, start + secret_start - copied)).append(kRedacted);
-    copied = start + secret_end;
+    masked.append(value.substr(masked_end, start + secret_start - masked_end)).append(kRedacted);
+    masked_end = start + secret_end;
   }
-  return masked.append(value.substr(copied));
+  return masked.append(value.substr(masked_end));
 }
 
 /// Returns the value after "key :" in a /proc file, or an empty string.

@@ -1,5 +1,5 @@
 #pragma once
-// Commands in the syntax of a shell, as child processes.
+// Commands in the syntax of a shell, as child processes of `each-node` and `flows`.
 #include <sys/types.h>
 
 #include <string>
@@ -24,7 +24,7 @@ struct ShellSettings {
 /// no shell.
 pid_t start_shell(const std::string& command, const ShellSettings& settings = {});
 
-/// Sends a child process the interrupt that ends this process.
+/// Sends a child process the signal of the interrupt that ends this process: SIGINT for `interrupted`, else SIGTERM.
 void pass_on_interrupt(pid_t pid, ExitCode interrupt);
 
 /// Waits for the end of a child process and passes interrupts on. Returns its exit code, or 128 plus the number of the

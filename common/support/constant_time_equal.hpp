@@ -1,5 +1,5 @@
 #pragma once
-// Comparison of secrets.
+// Comparison of secrets, for the handshake of connections.
 #include <algorithm>
 #include <cstddef>
 #include <span>

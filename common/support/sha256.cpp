@@ -77,7 +77,7 @@ bool has_sha_instructions() {
 __attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instructions(State& state, const std::byte* bytes,
                                                                                   std::size_t blocks) {
   const auto word = [&](std::size_t i) { return static_cast<int>(state[i]); };
-  const __m128i byte_swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  const __m128i byte_swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);  // of each word
   __m128i abef = _mm_set_epi32(word(0), word(1), word(4), word(5));
   __m128i cdgh = _mm_set_epi32(word(2), word(3), word(6), word(7));
   for (; blocks > 0; --blocks, bytes += kBlockBytes) {

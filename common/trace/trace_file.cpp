@@ -29,7 +29,7 @@ namespace {
 // Large enough that a chunk is reserved long before it is used; small enough for a short pause of the reserving thread.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t kChunkRecords = kChunkBytes / kRecordBytes;
-constexpr std::uint64_t kChunksAhead = 2;  // a chunk is reserved when the second one before it is half used
+constexpr std::uint64_t kChunksAhead = 2;  // chunk n + 2 is reserved when chunk n is half used
 constexpr const char* kMaxBytesVariable = "BUSBW_TRACE_MAX_BYTES";
 constexpr std::uint64_t kMinSizeLimitBytes = 8 << 10;  // the header and 64 records
 
@@ -191,7 +191,8 @@ void TraceFile::close() noexcept {
   if (getpid() != pid_) return;  // a forked child must not end the file of its parent
   const std::uint64_t record_limit = record_limit_.exchange(0);
   if (record_limit == 0) return;  // the file is closed already
-  // After a full disk the file may end before the last record. Extending it could raise SIGXFSZ.
+  // After a full disk the file may end before the last record. The file is never extended here, because that could
+  // raise SIGXFSZ.
   struct stat status{};
   if (fstat(file_.number(), &status) != 0) return;
   const std::uint64_t stored_records = (static_cast<std::uint64_t>(status.st_size) - kHeaderBytes) / kRecordBytes;

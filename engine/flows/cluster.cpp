@@ -25,7 +25,7 @@ FlowCluster::FlowCluster(const std::vector<RankLocation>& locations) {
     auto node = std::ranges::find(nodes_, host, &FlowNode::name);
     if (node == nodes_.end()) node = nodes_.insert(nodes_.end(), FlowNode{.name = host, .ranks = {}});
     if (port) {
-      const auto gpu = static_cast<int>(node->ranks.size());
+      const auto gpu = static_cast<int>(node->ranks.size());  // FlowEnd::gpu of this rank
       const auto nic = node->nics.try_emplace(port->position, port->name, std::vector<int>(), port->numa_node).first;
       nic->second.gpus.push_back(gpu);
     }

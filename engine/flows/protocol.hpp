@@ -1,6 +1,6 @@
 #pragma once
-// Messages of protocol 1 between `busbw find` (src/busbw/find/protocol.py) and this program: one JSON object per line.
-// Unknown fields are ignored.
+// Messages of protocol 1 between `busbw find` (src/busbw/find/protocol.py) and the engine's program `flows`: one JSON
+// object per line. Unknown fields are ignored.
 #include <cstdint>
 #include <string>
 #include <string_view>

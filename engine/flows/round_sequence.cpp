@@ -76,10 +76,10 @@ FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
   const bool is_last_round = rounds_.size() == 1;
   const bool must_repeat = is_last_round && !failures.empty();
   if (!must_repeat) rounds_.erase(rounds_.begin());
-  FailedPairs failed = isolated_failures(failures);
-  if (!failed.empty()) separated_.clear();
+  FailedPairs isolated = isolated_failures(failures);  // the pairs that count as failed
+  if (!isolated.empty()) separated_.clear();
   FailedPairs undecided = failures;
-  std::erase_if(undecided, [&](const auto& failure) { return failed.contains(failure.first); });
+  std::erase_if(undecided, [&](const auto& failure) { return isolated.contains(failure.first); });
   FailedPairs never_separate = undecided;
   std::erase_if(never_separate, [&](const auto& failure) { return separated_.contains(failure.first); });
   if (never_separate.empty()) {
@@ -92,8 +92,8 @@ FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
     for (const auto& [pair, reason] : never_separate) separated_.insert(pair);
   }
   remove_flows(
-      [&](const Flow& flow) { return failed.contains(pair_of(flow)) || joint_failures_.contains(pair_of(flow)); });
-  return failed;
+      [&](const Flow& flow) { return isolated.contains(pair_of(flow)) || joint_failures_.contains(pair_of(flow)); });
+  return isolated;
 }
 
 void RoundSequence::remove_flows(const std::function<bool(const Flow&)>& is_removed) {

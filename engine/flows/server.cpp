@@ -34,14 +34,14 @@ constexpr int kPollsPerWait = 10;  // one second
 constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 28;
 
 /// Peers that one rank has given up, with the reasons (Communicator::failed_peers).
-using FailedPeers = std::vector<std::pair<int, std::string>>;
+using PeerFailures = std::vector<std::pair<int, std::string>>;
 
-/// Returns the failed pairs and their reasons. `failed_peers`: those of each rank. If both ranks of a pair have a
+/// Returns the failed pairs and their reasons. `peer_failures`: those of each rank. If both ranks of a pair have a
 /// reason, keeps that of the lower rank, which knows the details over sockets.
-FailedPairs merge_failed_peers(const std::vector<FailedPeers>& failed_peers) {
+FailedPairs merge_peer_failures(const std::vector<PeerFailures>& peer_failures) {
   FailedPairs pairs;
-  for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)
-    for (const auto& [peer, reason] : failed_peers[rank])
+  for (std::size_t rank = 0; rank < peer_failures.size(); ++rank)
+    for (const auto& [peer, reason] : peer_failures[rank])
       pairs.emplace(pair_of({static_cast<int>(rank), peer}), reason);
   return pairs;
 }
@@ -141,8 +141,8 @@ class FlowServer {
   /// Throws EnvironmentError if a rank could not connect and no new loss explains this. `problems`: that of each rank.
   /// `unreachable`: the peers that each rank could not reach. Their flows are left out of all rounds, because after
   /// each failure in a round, all ranks must connect again.
-  void finish_connection(std::vector<ConnectionProblem> problems, const std::vector<FailedPeers>& unreachable) {
-    failed_pairs_.merge(merge_failed_peers(unreachable));
+  void finish_connection(std::vector<ConnectionProblem> problems, const std::vector<PeerFailures>& unreachable) {
+    failed_pairs_.merge(merge_peer_failures(unreachable));
     if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to connect again
     std::erase_if(problems, [](const ConnectionProblem& problem) { return problem.reason.empty(); });
     if (problems.empty()) return;
@@ -150,9 +150,9 @@ class FlowServer {
     throw EnvironmentError(std::ranges::min_element(problems, {}, &ConnectionProblem::follows_from_peer)->reason);
   }
   /// Decides from the failures of the measured round which rounds follow. After the last round, answers the request
-  /// with the times of the receivers. `failed_peers`: the peers that each rank has given up.
-  void finish_round(const std::vector<RankReport>& reports, const std::vector<FailedPeers>& failed_peers) {
-    const FailedPairs failures = rounds_.failures_of_round(merge_failed_peers(failed_peers));
+  /// with the times of the receivers. `peer_failures`: the peers that each rank has given up.
+  void finish_round(const std::vector<RankReport>& reports, const std::vector<PeerFailures>& peer_failures) {
+    const FailedPairs failures = rounds_.failures_of_round(merge_peer_failures(peer_failures));
     needs_connection_ = !failures.empty();
     const LostRanks lost = job_.lost_ranks();
     const auto has_failed = [&](const Flow& flow) { return !failure_of(flow, lost).empty(); };
@@ -281,7 +281,7 @@ void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowSe
                  const RankLocation& location, const std::function<std::string()>& failure_message) {
   const bool can_lose_peers = communicator.give_up_peers_after(service.flow_limit_s);
   auto locations = gather_values(world, location);
-  std::optional<FlowServer> server;
+  std::optional<FlowServer> server;  // only on rank 0
   job.tolerate_losses(can_lose_peers);
   if (world.rank() == 0) {
     // A lost rank sends no location, but the job knows its host.
@@ -303,9 +303,9 @@ void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowSe
         continue;
       }
       const std::vector<RankReport> reports = runner.measure(instruction);
-      const auto failed_peers = gather_values(world, communicator.failed_peers());
+      const auto peer_failures = gather_values(world, communicator.failed_peers());
       world.enter(Phase::report);
-      if (server) server->finish_round(reports, failed_peers);
+      if (server) server->finish_round(reports, peer_failures);
     } catch (...) {
       if (server) server->answer_failure(failure_message());
       throw;

@@ -51,7 +51,7 @@ Neighbor::~Neighbor() {
   {
     const std::lock_guard lock(mutex_);
     rounds_.is_frozen = true;
-    rounds_.limit = rounds_.begun;
+    rounds_.limit = rounds_.begun;  // no further round begins
   }
   changed_.notify_all();
   if (thread_.valid()) thread_.wait();
@@ -130,7 +130,7 @@ void Neighbor::repeat() {
       rounds_.has_failed = true;
     }
     changed_.notify_all();
-    throw;
+    throw;  // into the future `thread_`, from which `start` or `stop` takes the error
   }
 }
 

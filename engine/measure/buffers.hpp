@@ -13,7 +13,7 @@ namespace busbw {
 /// Size of the guards before and after the data of a case. No operation may write to them.
 inline constexpr std::size_t kGuardBytes = 4096;
 
-/// Size of a buffer for cases of up to `max_bytes`, shifted by up to `unalign_elements` elements of 8 bytes.
+/// Size of a buffer for cases of up to `max_bytes`, shifted by `unalign_elements` elements of at most 8 bytes each.
 constexpr std::size_t buffer_bytes(std::uint64_t max_bytes, int unalign_elements) {
   return kGuardBytes + 8 * static_cast<std::size_t>(unalign_elements) + max_bytes + kGuardBytes;
 }

@@ -102,11 +102,13 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
                                 Mismatches& mismatches) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   std::byte* const region = buffers_.recv_region(placement).data();
-  const auto compare = [&](std::size_t begin, std::size_t end, const DataStream& stream, std::uint64_t first) {
+  const auto compare = [&](std::size_t begin, std::size_t end, const DataStream& stream,
+                           std::uint64_t stream_position) {
     // The index of a wrong element counts from the start of the result. An index before the result wraps around here,
     // and its conversion in `add_wrong_elements` makes it negative.
-    const std::size_t first_index = begin - result_start(rank_case, placement);
-    communicator_.compare(region + begin * element_bytes, stream, first, end - begin, first_index, mismatches);
+    const std::size_t index_in_result = begin - result_start(rank_case, placement);
+    communicator_.compare(region + begin * element_bytes, stream, stream_position, end - begin, index_in_result,
+                          mismatches);
   };
   const auto compare_poison = [&](std::size_t begin, std::size_t end) {
     compare(begin, end, poison_stream(rank_case), begin);

@@ -1,5 +1,5 @@
 #pragma once
-// Report of one rank on one placement.
+// Report of one rank on one placement. Rank 0 gathers the reports of all ranks.
 #include "measure/checker.hpp"
 #include "measure/samples.hpp"
 

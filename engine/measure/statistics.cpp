@@ -29,7 +29,7 @@ double median_of(const std::vector<double>& sorted) {
 
 std::optional<std::pair<std::size_t, std::size_t>> median_ci95_positions(std::size_t samples) {
   // Each of n samples is below the true median with probability 1/2. So the number X of samples below the median has
-  // the distribution Binomial(n, 1/2).
+  // the distribution Binomial(n, 1/2), with mean n/2 and standard deviation sqrt(n)/2.
   const auto n = static_cast<double>(samples);
   if (samples > kMaxExactSamples) {
     const auto low = static_cast<std::size_t>(std::floor((n - kNormalQuantile * std::sqrt(n)) / 2));

@@ -12,7 +12,7 @@ namespace busbw {
 
 /// State of one rank that its communicators share.
 struct RecordedRank {
-  std::uint32_t thread = 0;
+  std::uint32_t thread = 0;           // number of the rank's thread in the file
   std::uint32_t operation_group = 0;  // number of the open begin_group(); 0: none is open
 };
 

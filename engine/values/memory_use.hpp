@@ -1,5 +1,5 @@
 #pragma once
-// Memory use of one rank's device by purpose.
+// Memory use of one rank's device by purpose, as -M reports it.
 #include <cstdint>
 #include <optional>
 

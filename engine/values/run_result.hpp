@@ -180,7 +180,7 @@ struct SkewComparison {
   std::uint64_t busiest_bytes = 0;  // that the busiest rank sends to the others, or receives from them
   std::optional<double> imbalance = {};  // busiest_bytes relative to an even share; none for one rank
   std::optional<double> balanced_time_s = {};  // measured in alternation, ranks combined as for time_s
-  std::optional<double> bound_s = {};  // time of busiest_bytes at the higher rate of this and the balanced operation
+  std::optional<double> bound_s = {};  // time of busiest_bytes at the higher rate: this or the balanced operation's
   std::optional<double> ratio_to_bound = {};  // of the measurement's time_s
 };
 

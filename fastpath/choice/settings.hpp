@@ -1,5 +1,6 @@
 #pragma once
-// Settings of the fast path, read once from the environment.
+// Settings of the fast path, read once from the environment. The fast path is the library libbusbw_nccl.so. It runs
+// some NCCL calls of a program with its own kernels, and delegates all others to the real NCCL.
 #include <array>
 #include <cstddef>
 #include <optional>

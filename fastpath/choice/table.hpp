@@ -33,8 +33,7 @@ std::string_view name(Method method);
 /// Returns the collective or method with this name. Nothing if there is no such name.
 std::optional<Collective> collective_named(std::string_view text);
 std::optional<Method> method_named(std::string_view text);
-/// True if the method can run the collective. `two_shot` has two phases: it gives each rank one slice of the result,
-/// then sends the slices to all ranks.
+/// True if the method can run the collective: for `nccl` always, for others if collectives.toml lists the method.
 bool supports(Collective collective, Method method);
 
 /// A method with the blocks and the threads per block of its kernel. Both are 0 if the call is delegated to NCCL.

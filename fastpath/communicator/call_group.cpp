@@ -78,7 +78,7 @@ class StreamEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Communicators of a group, by their calls in the group.
+/// Selects communicators of a group for join_streams(), by their calls in the group.
 enum class JoinedCommunicators { with_fast_calls, with_fast_and_delegated_calls };
 
 /// Joins the streams of each of the `joined` communicators, as NCCL does at the start and the end of a group. Work that
@@ -194,8 +194,6 @@ void CallGroup::clear_streams() noexcept {
   has_several_streams_ = false;
 }
 
-/// Called before NCCL queues its calls of the group: fast calls on other streams then follow these streams' earlier
-/// work.
 ncclResult_t CallGroup::prepare_end() noexcept try {
   if (nesting_depth_ == 1 && has_several_streams_ && !pending_calls_.empty())
     join_streams(stream_uses_, JoinedCommunicators::with_fast_calls);

@@ -20,7 +20,8 @@ constexpr int kMaxPolls = 400;       // two seconds
 
 CliqueRank::~CliqueRank() {
   const cudaError_t error = wait();
-  if (is_aborted() || (error == cudaSuccess && !graph_order_.has_unordered_graphs())) return;
+  const bool has_all_work_ended = error == cudaSuccess && !graph_order_.has_unordered_graphs();
+  if (is_aborted() || has_all_work_ended) return;
   const ScopedDevice device(device_);
   const ScopedRelaxedCapture relaxed_capture;
   if (cudaDeviceSynchronize() == cudaSuccess) return;

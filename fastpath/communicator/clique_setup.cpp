@@ -107,7 +107,7 @@ class RankSetup {
 
   /// Second round: allocates memory of the common size and fills in its address.
   void allocate_scratch() {
-    if (set_refusal(refusal_reason(all_capabilities_))) return;
+    if (set_refusal(refusal_reason(all_capabilities_))) return;  // true if there is a reason
     if (!selector_->may_use_fast_path(ranks_)) {
       set_refusal(
           fmt::format("the table and the BUSBW_FASTPATH variables leave every call of {} ranks on these GPUs to NCCL; "

@@ -9,7 +9,8 @@ namespace busbw::fastpath {
 
 /// Minimum number of blocks of kMaxThreads threads that must fit on a multiprocessor, so that kernels of several
 /// communicators can run at the same time (docs/explanation/fast-path.md). `exchange` for up to four ranks is limited
-/// to 64 registers per thread and spills a few bytes. All other kernels use up to 128 registers.
+/// to 64 registers per thread and spills a few bytes. All other kernels use up to 128 registers. `kMax`: maximum number
+/// of ranks of the kernel.
 template <int kMax, Method kMethod>
 inline constexpr int kMinBlocksPerMultiprocessor = (kMax <= 4 && kMethod == Method::exchange) ? 2 : 1;
 

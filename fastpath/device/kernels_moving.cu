@@ -1,4 +1,4 @@
-// Kernels that only move data.
+// Kernels that only move data: all-gather, all-to-all and broadcast.
 #include "fastpath/device/kernel.cuh"
 #include "fastpath/device/kernel_launchers.hpp"
 

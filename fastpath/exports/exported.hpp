@@ -1,6 +1,6 @@
 #pragma once
-// Attribute of the NCCL functions that this library defines and exports. For all other functions of
-// forward/symbols.txt, the library exports trampolines to the real library.
+// Attribute of the NCCL functions that this library, libbusbw_nccl.so, defines and exports. For all other functions of
+// forward/symbols.txt, it exports trampolines to the real library.
 //
 // The real library calls some of these functions by name. With LD_PRELOAD such calls reach this library: ncclBcast
 // calls ncclBroadcast, ncclCommInitAll of older versions calls ncclGroupStart and ncclGroupEnd, and several functions

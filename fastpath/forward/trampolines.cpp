@@ -2,11 +2,12 @@
 // the name of a generated file with lines FORWARDED_FUNCTION(index, "name", "first version"). The file has the
 // functions of symbols.txt that exports/ does not define.
 //
-// Each function jumps through its entry in the table `fastpath_targets`. Initially the entry points to code that saves
-// the argument registers, calls `fastpath_resolve` and jumps to its result. `fastpath_resolve` also stores the real
-// function in the table. The types of the arguments are unknown. Arguments on the stack stay valid, because the stack
-// pointer is restored before the jump. Only 16 bytes of each vector register are saved, because no NCCL function takes
-// wider vectors. `endbr64` and `hint #34` (`bti c`) mark addresses that an indirect jump may reach.
+// Each function jumps through its entry in the table `fastpath_targets`. Initially the entry points to code that loads
+// the function's index, saves the argument registers, calls `fastpath_resolve` and jumps to its result.
+// `fastpath_resolve` also stores the real function in the table. The types of the arguments are unknown. Arguments on
+// the stack stay valid, because the stack pointer is restored before the jump. Only 16 bytes of each vector register
+// are saved, because no NCCL function takes wider vectors. `endbr64` and `hint #34` (`bti c`) mark addresses that an
+// indirect jump may reach.
 //
 // The generated file is included twice, with two definitions of FORWARDED_FUNCTION. Within the asm statement, each line
 // becomes a trampoline: the assembler macro `fastpath_export` writes its code, and appends its entry to the table. So

@@ -19,10 +19,8 @@ using WindowAddresses = std::array<char*, kMaxRanks>;
 /// every rank alike if all ranks use the same NCCL, settings and links:
 ///
 /// - NCCL cannot access the memory of all ranks, or returns a null address.
-/// - NCCL is older than 2.29, which has no function for addresses, and its internal structure of a window cannot be
-/// read
-///   instead. Reading needs the major and minor version of the header of this build, and symmetric memory
-///   (NCCL_CUMEM_ENABLE).
+/// - NCCL is older than 2.29, so it has no function for addresses, and its window structure cannot be read instead.
+///   Reading needs symmetric memory (NCCL_CUMEM_ENABLE), and the major and minor version of the header of this build.
 std::optional<WindowAddresses> window_addresses(ncclComm_t communicator, ncclWindow_t window, int ranks,
                                                 const RealNccl& nccl);
 

@@ -102,7 +102,7 @@ struct DirectCopy {
 
   template <class Fabric>
   BUSBW_HOST_DEVICE void move(const Fabric& fabric) const {
-    constexpr int kCellsInFlight = 8;
+    constexpr int kCellsInFlight = 8;  // with one source, 8 loads, which need 32 registers
     work::move_cells<1, Fabric::kMaxRanks, kCellsInFlight>(buffers, work::IdentityReduction{}, fabric.thread(),
                                                            fabric.threads());
   }

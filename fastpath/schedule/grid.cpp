@@ -42,6 +42,7 @@ Grid grid_for(std::size_t bytes, int max_blocks, int max_threads_per_block, int 
   // In a full step, every thread has the same number of cells, so the groups are a whole multiple of `max_warps`.
   const std::int64_t max_groups_per_step = warps_with_slots / max_warps * max_warps;
   const std::int64_t steps = divide_round_up(cell_groups, max_groups_per_step);
+  // `batch` is the minimum of cells per thread for these steps, and `warps` the minimum for this batch.
   const std::int64_t batch = divide_round_up(cell_groups, steps * max_warps);
   const std::int64_t warps = divide_round_up(cell_groups, steps * batch);
   const std::int64_t blocks = divide_round_up(warps, warps_per_block);

@@ -7,6 +7,7 @@
 namespace busbw::fastpath {
 namespace {
 
+// Each thread loops over elements, so these numbers only affect the speed.
 constexpr int kThreads = 256;
 constexpr int kBlocks = 64;
 

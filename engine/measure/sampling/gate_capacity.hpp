@@ -1,6 +1,6 @@
 #pragma once
-// Computes how many operations fit behind a closed gate. A rank that issues more operations blocks before it opens
-// the gate.
+// Computes how many operations fit behind a closed gate, which holds the operations of a rank back on the device (Gate,
+// backends/backend.hpp). A rank that issues more operations blocks before it opens the gate.
 #include <cstddef>
 
 namespace busbw {

@@ -113,7 +113,7 @@ void GatedEventStrategy::complete(Samples& samples) {
   if (runner_.uses_graphs()) {
     if (!capacity.fits_graph()) return;
     runner_.batch_graph();  // capture it before the gate is closed
-    max_count = runner_.iterations();
+    max_count = runner_.iterations();  // the graph runs all of them at once
   }
   if (max_count == 0) return;
   runner_.communicator().timestamps()->reset(2);

@@ -35,10 +35,10 @@ class StartDelayCommunicator final : public ObservingCommunicator {
   std::size_t count_ = 0;
 };
 
-/// Also measures the start delay: the time from the end of one iteration to the start of the next one. An operation
-/// that waits for all ranks ends on all of them at about the same moment. So the start delay is the rank's arrival, and
-/// ranks on different machines need no common clock. With other operations, such as a broadcast, it is only the rank's
-/// own pause.
+/// Measures samples and the start delay: the time from the end of one iteration to the start of the next one. An
+/// operation that waits for all ranks ends on all of them at about the same moment. So the start delay is the rank's
+/// arrival, and ranks on different machines need no common clock. With other operations, such as a broadcast, it is
+/// only the rank's own pause.
 ///
 /// Reading the clock once more per iteration must not change the samples. Iterations that also give the total time
 /// (TotalTime::from_samples) are long enough for that. Shorter iterations are repeated, untimed, for the start delay.
