@@ -44,14 +44,14 @@ RING = Efficiency(
 NVLS = Efficiency(
     low=0.93, typical=1.0, high=1.06, source="published NVLS plateaus are -4 to +2 % of it: H200, H100, B200, B300"
 )
-"""The NVLink switch of a node reduces."""
+"""For NVLS in a node: the NVLink switch reduces."""
 NVLS_RACK = Efficiency(
     low=0.78,
     typical=0.85,
     high=0.95,
     source="published racks stay at 0.8 to 0.9 of the formula: GB200 72 GPUs 820 to 850, GB300 64 GPUs 932",
 )
-"""For each domain that is larger than a node, with NVLS or NVLSTree."""
+"""For NVLS and NVLSTree in domains larger than a node."""
 TREE_PAIR = Efficiency(
     low=0.72,
     typical=0.92,
@@ -64,11 +64,11 @@ TREE_NET = Efficiency(low=0.75, typical=0.92, high=1.0, source=f"{TUNING_SOURCE}
 NVLS_SHARP = Efficiency(
     low=0.66, typical=0.7, high=1.0, source="published: 8 x 8 H100 with InfiniBand SHARP reach 386 of 551"
 )
-"""For NVLS between domains: the network reduces too (SHARP)."""
+"""For NVLS between domains: switch and network reduce (SHARP)."""
 COLLNET = Efficiency(
     low=0.85, typical=0.92, high=1.0, source="published: 8 x 8 H100 with InfiniBand SHARP reach 386 of 417"
 )
-"""Only the network reduces."""
+"""For CollNet: the network reduces (SHARP)."""
 
 _NVLS_US = 23.0
 """Latency of NVLS within a domain."""
