@@ -133,5 +133,5 @@ def block_of(path: Path) -> Block:
 
 
 def median_us(figure: Figure) -> float:
-    """Median time of the iterations; the slowest rank determines each. NaN if the figure has no time above 0."""
+    """Median of the slowest rank's time over the iterations, or without samples the mean. NaN if no time is above 0."""
     return sampled_median_us(figure) or figure.time_us or math.nan

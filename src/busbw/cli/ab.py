@@ -111,10 +111,9 @@ def run_session(
 
 def _progress_text(state: SessionState, seconds_left: float | None) -> str:
     time_left = "" if seconds_left is None else f", at most {seconds_left:.0f} s left"
-    # If the session measures its noise (A against A), these FIRST_LOOK quadruples come first. Before the first of them,
-    # both counts are 0.
+    # The FIRST_LOOK quadruples of A against A, if any, come first. Before the first quadruple, both counts are 0.
     noise_count, count = len(state.noise_quadruples), len(state.quadruples)
-    is_measuring_noise = count == 0 and 0 < noise_count < FIRST_LOOK
+    is_measuring_noise = count == 0 and noise_count < FIRST_LOOK
     return f"{state.activity}: quadruple {(noise_count if is_measuring_noise else count) + 1}{time_left}"
 
 

@@ -130,10 +130,10 @@ def expect(
         warn_deprecated("busbw expect --system auto", "busbw expect --system here")
         system_name = "here"
     machine: DetectedMachine | None = None
-    choice_text = ""
+    system_choice_text = ""
     if system_name == "here":
         machine = detect_machine()
-        node_system, choice_text = system_of_machine(machine)
+        node_system, system_choice_text = system_of_machine(machine)
     else:
         node_system = named_system(system_name, other_values=("here",))
     if nics is not None:
@@ -156,12 +156,12 @@ def expect(
         prediction = msgspec.to_builtins(expectation)
         out.print(json_object({**prediction, "reference": reference} if reference else prediction).decode())
         return
-    for line in _prediction_lines(expectation, machine, choice_text, reference, explain=explain):
+    for line in _prediction_lines(expectation, machine, system_choice_text, reference, explain=explain):
         out.print(line)
 
 
 def _default_ranks(node_system: system.System, machine: DetectedMachine | None) -> int:
-    """Returns one rank per GPU of this machine (`machine`), else the ranks of one node of the system, at least 2."""
+    """Returns the number of GPUs of this machine. Without GPUs or `machine`: the ranks of a full node, at least 2."""
     if machine and machine.gpus:
         return len(machine.gpus)
     return max(2, node_system.ranks_per_node)
@@ -232,12 +232,12 @@ def _system_lines() -> Iterator[str]:
 def _prediction_lines(
     expectation: Expectation,
     machine: DetectedMachine | None,
-    choice_text: str,
+    system_choice_text: str,
     reference: ReferenceComparison | None,
     *,
     explain: bool,
 ) -> Iterator[str | Text]:
-    """Yields the text of a prediction. `choice_text` explains which system was chosen for this machine (`machine`)."""
+    """Yields the text of a prediction. `machine` is this machine, and None if the user names a system."""
     scenario, node_system = expectation.job, expectation.system
     nodes = math.ceil(scenario.ranks / min(scenario.ranks, scenario.ranks_per_node))
     collective_text = " ".join(filter(None, [scenario.collective, scenario.dtype]))
@@ -248,7 +248,7 @@ def _prediction_lines(
         system_text += "; the network reduces (SHARP)" if node_system.nics.sharp else ""
     yield from _fact_lines("system", system_text)
     if machine is not None:
-        yield from _fact_lines("this machine", f"{choice_text}; {_machine_text(machine)}")
+        yield from _fact_lines("this machine", f"{system_choice_text}; {_machine_text(machine)}")
     for note in expectation.notes:
         yield from _fact_lines("note", note)
     if reference:

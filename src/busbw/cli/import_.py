@@ -46,7 +46,6 @@ class _Totals:
     row_count: int = 0
     refused_count: int = 0
     failures: list[BusbwError] = field(default_factory=list)
-    """Read errors."""
 
 
 @dataclass
@@ -132,7 +131,7 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
 def _log_files(paths: tuple[Path, ...], totals: _Totals) -> Iterator[Path]:
     """Yields the files. A folder stands for its files with a row, which may be a refused one.
 
-    Names the first other files of a folder on stderr.
+    Names the first skipped files of a folder on stderr, and counts the others.
     """
     for path in paths:
         if not path.is_dir():
@@ -297,7 +296,7 @@ class _FileOverview:
         self._row_count += len(chunk.table.rows)
         line = chunk.table.first_line
         summary = self._incomplete.pop(line, None)
-        if summary is None:
+        if summary is None:  # the first chunk of the table
             self._table_count += 1
             is_shown = self._table_count <= _MAX_TABLES
             if not is_shown and chunk.is_last:

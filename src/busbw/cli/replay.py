@@ -115,7 +115,7 @@ def replay(
         launcher_code = local.submit(local.render(job), _SILENT) if as_json else local.submit(local.render(job))
         check_interrupt()
         engine_code = verified_exit_code(launcher_code, record_kinds(destination.path), words)
-        exit_code = rank_lost_if_crashed(ExitStatus(engine_code))
+        exit_code = rank_lost_if_crashed(ExitStatus(engine_code))  # of this command: RANK_LOST for a crash
         destination.on_exit(exit_code)
         if engine_code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             return exit_code
@@ -258,5 +258,5 @@ def _call_rows(recorded: TraceAnalysis | None, replayed: TraceAnalysis | None) -
 
 
 def _call_key(analysis: TraceAnalysis, row: OperationRow) -> tuple[object, ...]:
-    """Returns a key that is equal for the same calls in a recording and in its replay, which has no names."""
+    """Returns a key that is equal for the same calls in a recording and its replay. It identifies groups by ranks."""
     return frozenset(analysis.groups[row.group].members), row.function, row.min_size_bytes, row.max_size_bytes

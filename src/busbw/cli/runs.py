@@ -64,7 +64,7 @@ def runs(
         list_items = _list_measurements if lists_rows else _list_runs
         listed, total = list_items(index, run_filter, limit, as_json=as_json)
         has_filter = run_filter != Filter()
-        # Filters select by configuration, which a search lacks.
+        # Filters select by configuration, which a search (`busbw find`) lacks.
         searches = [] if has_filter or lists_rows else index.searches()
         shown_searches = searches[:limit] if limit else searches
         _list_searches(shown_searches, as_json=as_json)
@@ -103,7 +103,7 @@ def _list_runs(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -
 
 
 def _list_searches(searches: Sequence[tuple[str, str]], *, as_json: bool) -> None:
-    """Lists searches (`busbw find`) with their answers."""
+    """Lists searches with their answers."""
     if as_json:
         _write_json({"search": name, "answer": answer} for name, answer in searches)
         return

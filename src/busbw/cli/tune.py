@@ -164,7 +164,7 @@ def _changes_text(changed: Sequence[SizeResult]) -> str:
 
 @dataclass
 class _SettingsFiles:
-    """Files with the confirmed settings, and sentences about them."""
+    """Files with the confirmed settings (None: not written), and sentences about them."""
 
     environment: Path | None = None
     tuner: Path | None = None
@@ -214,7 +214,8 @@ def _write_settings(
     if tuning.winners:
         text, omitted = tuner_file(name, tuning.winners, sizes_bytes, hosts=hosts, ranks=ranks)
         files.sentences += omitted
-        if len(omitted) < len(tuning.winners):
+        has_winner_in_file = len(omitted) < len(tuning.winners)
+        if has_winner_in_file:
             files.tuner = records_folder / TUNER_FILE
             files.tuner.write_text(text)
             files.sentences.append(f"For {TUNER_FORMAT}: {files.tuner} (NCCL_TUNER_CONFIG_FILE)")

@@ -204,7 +204,7 @@ def _compare(
 ) -> Comparison:
     """Compares two sides. `has_claims`: True if speed-ups in B's rows are relative to side A."""
     observations_a, observations_b = (_select_placement(side.observations, placement) for side in (a, b))
-    observations_a, observations_b, notes = align(observations_a, observations_b)
+    observations_a, observations_b, notes = align(observations_a, observations_b)  # fills in unstated fields
     figures_a, figures_b, system_notes = separate_systems(
         (observations_a, a.tables), (observations_b, b.tables), any_system=any_system
     )
@@ -244,7 +244,7 @@ _METHOD_BY_BASIS: dict[Basis, str] = {
     "after allowing for rounding.",
     "blocks": "Quadruples of interleaved blocks are the unit; the order within each is random.",
 }
-
+"""Explanation of each basis for the user. `_compare` fills in the names in braces."""
 
 _DEVICE_TIME_METHOD = (
     "Two times are compared separately: device time, which an operation takes if all ranks begin together, and time, "

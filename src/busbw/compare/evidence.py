@@ -79,7 +79,7 @@ def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
     quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.a, comparison.b)
     if evidence := _evidence_from_runs(comparison, quantity, alpha):
         return evidence
-    # `program_time` returns "time_us" only if the samples exclude the launch time.
+    # `program_time` returns "time_us" only if samples are missing or exclude the launch time.
     samples_describe_quantity = quantity != "time_us"
     if samples_describe_quantity and (evidence := _evidence_from_iterations(comparison, quantity, alpha)):
         return evidence

@@ -104,6 +104,7 @@ class _FigureCollector:
         self._run, self._table = run, table
         self._launch_mode = _visible_launch_mode(table)
         self._configurations_of_run: dict[tuple[object, ...], _Configuration] = {}
+        """Configurations of this run by `Row.configuration`, a key that is unique only within one table."""
 
     def add(self, row: Row) -> None:
         """Adds the figures of a row. Raises UsageError if they do not fit into memory."""
@@ -321,7 +322,7 @@ def _values_text(values: set[object]) -> str:
 
 
 def _value_text(value: object) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # `PointKey.together`
         return "next to a neighbor" if value else "alone"
     return "unstated" if value is None else str(value)
 

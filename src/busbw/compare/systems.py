@@ -71,12 +71,12 @@ def separate_systems(
     notes: dict[str, None] = {}  # an ordered set
     for configuration in dict.fromkeys([*systems_a, *systems_b]):
         facts_a, facts_b = list(systems_a.get(configuration, {})), list(systems_b.get(configuration, {}))
-        has_one_system = len(facts_a) + len(facts_b) == 1  # only one side has the configuration
+        is_on_one_system = len(facts_a) + len(facts_b) == 1  # so only one side has the configuration
         is_paired = False
         if len(facts_a) == len(facts_b) == 1:
             is_paired = any_system or _are_like(facts_a[0], facts_b[0])
             notes |= dict.fromkeys(_pairing_notes(facts_a[0], facts_b[0], is_paired=is_paired))
-        if has_one_system or is_paired:
+        if is_on_one_system or is_paired:  # there is no other system to tell apart
             labels_a |= {(configuration, facts): None for facts in facts_a}
             labels_b |= {(configuration, facts): None for facts in facts_b}
             continue

@@ -244,7 +244,7 @@ def _decimal_count(claim: float) -> int:
 
 
 def _is_claim_consistent(claim: float, decimals: int, evidence: Evidence) -> bool:
-    """True if a stated speed-up agrees with the log's own figures within the rounding of both.
+    """True if a stated speed-up agrees with the log's printed figures within the rounding of both. False without them.
 
     All stated speed-ups are assumed to have `decimals` printed decimals, because reading drops trailing zeros.
     """

@@ -111,7 +111,7 @@ def _pairwise_latency_us(
     remote_peers = 0
     if domains > 1:
         remote_peers = 1 if scenario.collective == "sendrecv" else scenario.ranks - domain_ranks(scenario, system)
-    posts_per_peer: dict[Protocol, int] = {"LL": 1, "Simple": 3}
+    posts_per_peer: dict[Protocol, int] = {"LL": 1, "Simple": 3}  # the model has no LL128 here
     latency_us: dict[Protocol, float] = {}
     for protocol, posts in posts_per_peer.items():
         latency_us[protocol] = BASE_US["Ring"][protocol] + step_within_domain_us("Ring", protocol, fabric)

@@ -34,10 +34,7 @@ from busbw.expect.pairwise import pairwise_route
 from busbw.expect.types import TUNING_SOURCE, Efficiency, Limit, Protocol, Route, Scenario
 from busbw.system import Fabric, Nics, SourcedValue, System
 
-# Fractions of their limits that routes reach, as in nccl_constants.py. NVLS: the NVLink switch reduces. NVLSTree: NVLS
-# in each domain, and a tree between domains. CollNet, and NVLS between domains: the network reduces (SHARP).
-# TREE_PAIR is for NVLSTree on two domains, TREE_NET for more domains and for Tree. In the sources, "it" is the limit of
-# the route.
+# Fractions of their limits that routes reach, as in nccl_constants.py. In the sources, "it" is the limit of the route.
 RING = Efficiency(
     low=0.92,
     typical=0.97,
@@ -47,25 +44,31 @@ RING = Efficiency(
 NVLS = Efficiency(
     low=0.93, typical=1.0, high=1.06, source="published NVLS plateaus are -4 to +2 % of it: H200, H100, B200, B300"
 )
+"""For NVLS in a node: the NVLink switch reduces."""
 NVLS_RACK = Efficiency(
     low=0.78,
     typical=0.85,
     high=0.95,
     source="published racks stay at 0.8 to 0.9 of the formula: GB200 72 GPUs 820 to 850, GB300 64 GPUs 932",
 )
+"""For NVLS and NVLSTree in domains larger than a node."""
 TREE_PAIR = Efficiency(
     low=0.72,
     typical=0.92,
     high=1.0,
     source=f"{TUNING_SOURCE}: a tree reaches 0.92; published 2-node plateaus spread from 0.74 to 0.96 of it",
 )
+"""For NVLSTree on two domains: NVLS in each domain, and a tree between them."""
 TREE_NET = Efficiency(low=0.75, typical=0.92, high=1.0, source=f"{TUNING_SOURCE}: a tree reaches 0.92")
+"""For NVLSTree on more domains, and for Tree."""
 NVLS_SHARP = Efficiency(
     low=0.66, typical=0.7, high=1.0, source="published: 8 x 8 H100 with InfiniBand SHARP reach 386 of 551"
 )
+"""For NVLS between domains: switch and network reduce (SHARP)."""
 COLLNET = Efficiency(
     low=0.85, typical=0.92, high=1.0, source="published: 8 x 8 H100 with InfiniBand SHARP reach 386 of 417"
 )
+"""For CollNet: the network reduces (SHARP)."""
 
 _NVLS_US = 23.0
 """Latency of NVLS within a domain."""

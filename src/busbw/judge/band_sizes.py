@@ -1,6 +1,8 @@
 """Sorts the sizes of a band by the outcomes of their figures, and finds noise in their times.
 
-A figure is one size in one placement. An unhealthy size has a figure that is neither inside its range nor faster.
+A figure is one size in one placement. Its outcome is the position of its time relative to its range: inside, slower or
+faster. It is unclear if the measurement is too imprecise to tell inside from slower. It is undecided inside a range so
+wide that it could hide a fault. An unhealthy size has a figure that is neither inside nor faster.
 """
 
 import itertools
@@ -30,7 +32,7 @@ class BandSizes(NamedTuple):
     undecided: Sequence[int]
     """Sizes at which each figure is undecided or slower, and at least one is undecided."""
     unclear: Sequence[int]
-    """Sizes with a figure that may be inside its range or slower."""
+    """Sizes with an unclear figure."""
     noisy: Sequence[int]
     """Sizes at which the placements disagree. All sizes if the times drop repeatedly."""
     slow_in_one_placement: Sequence[int]

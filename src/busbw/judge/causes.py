@@ -50,7 +50,7 @@ class _Evidence(IntEnum):
     PATTERN = 2
     """The times of several sizes have the form that this cause gives them."""
     NONE = 3
-    """No other cause matches."""
+    """Nothing selects one of the usual causes, so all of them are named."""
 
 
 class _Cause(NamedTuple):

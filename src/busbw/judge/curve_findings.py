@@ -1,4 +1,4 @@
-"""Findings on the curve of a series that need no yardstick: fit, half-bandwidth size, and dips, cliffs and steps."""
+"""Findings on the busbw curve of a series, which do not affect its grade; statistics/fit.py explains their terms."""
 
 from collections.abc import Sequence
 from itertools import pairwise

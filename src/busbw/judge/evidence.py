@@ -1,4 +1,7 @@
-"""Collects the evidence on a series: wrong data, obstacles to a verdict, graded bands, and doubts."""
+"""Collects the evidence on a series: wrong data, obstacles to a verdict, graded bands, and doubts.
+
+A series is all figures of one configuration. A yardstick is the ranges of time that it is judged by.
+"""
 
 from msgspec.structs import replace
 
@@ -48,8 +51,8 @@ def collect_evidence(
 
     Args:
         series: Figures to judge.
-        yardstick: Yardstick of the series, or the reason for its absence.
-        context: Context of the series.
+        yardstick: The yardstick, or the reason for its absence.
+        context: System, expectation and NICs of the series.
         system: System that the user states; None if the log decides.
         refused_count: Number of rows of the table that could not be read.
         by_expectation: True if the yardstick is the expectation, false if the user chose a reference.

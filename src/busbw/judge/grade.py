@@ -206,8 +206,8 @@ def _find_outcome(point: SeriesPoint, limits: SizeLimits) -> Outcome:
 def _doubt_bump(latency: BandVerdict, middle: BandVerdict, plateau: BandVerdict) -> tuple[BandVerdict, ...]:
     """Makes a GOOD middle band UNSURE if it is much slower than the bands around it.
 
-    A time is the sum of start-up and transfer. If small sizes take a times their typical time and large ones b times,
-    sizes between them take at most max(a, b) times theirs, whatever the width of their ranges.
+    A time is the sum of start-up and transfer. If the ratio to the typical time is r at small sizes and s at large
+    ones, it is at most max(r, s) at the sizes between them, whatever the width of their ranges.
     """
     if middle.grade != "GOOD" or max(map(_RATIO, middle.judged)) < _MIN_BUMP_FACTOR:  # the usual case
         return latency, middle, plateau
@@ -326,8 +326,8 @@ def _doubt_noisy_band(sizes: BandSizes) -> tuple[Grade, str] | None:
             "UNSURE",
             f"the placements of {count_text(len(sizes.noisy), 'size')} disagree: measure longer on a quiet machine",
         )
-    # `_decide_lone_sizes` decides about a single slow size among three or more.
-    if len(sizes.slow) > 1 or len(sizes.slow) > size_count / 3:
+    is_lone_among_several = len(sizes.slow) == 1 and size_count >= 3  # `_decide_lone_sizes` decides about it
+    if sizes.slow and not is_lone_among_several:
         return (
             "UNSURE",
             f"{len(sizes.slow)} of {count_text(size_count, 'size')} slower than the range, none adjacent "

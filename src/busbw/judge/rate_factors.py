@@ -1,4 +1,4 @@
-"""Ratios between size, time, algbw and busbw: derives missing values of a figure, and finds contradictions."""
+"""Ratios between size, time, algbw and busbw, for series.py: derives missing values, and finds contradictions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -82,9 +82,10 @@ class RateFactors(NamedTuple):
         return None
 
     def agree_with(self, sizes_bytes: Sequence[int], figures: FigureColumns) -> bool:
-        """True if all rows have a time, and no row has a contradiction.
+        """Fast test of many rows: true if all have a time, and none has a contradiction.
 
-        False in a case of doubt: the tolerances are slightly smaller than in `contradiction_text`.
+        False in a case of doubt, as the tolerances are slightly smaller than in `contradiction_text`. The caller then
+        tests each row.
         """
         if min(figures.times_us) <= 0:
             return False

@@ -27,15 +27,16 @@ _MAX_CLAUSES = 100
 
 
 class SeriesPoint(Struct, kw_only=True, frozen=True, gc=False):
-    """One size in one placement, over all passes. `time_us` is the median over the passes."""
+    """One size in one placement, over all passes."""
 
     size_bytes: int
     placement: Placement
     time_us: float
+    """Time of the log's row, usually the mean over iterations. Of several passes, the median of their times."""
     busbw_gbps: float | None
     median_us: float | None = None
-    """Median over iterations of the slowest rank's time. If the samples exclude launch time, this is `time_us`. None
-    without statistics, and for several passes."""
+    """Median over iterations of the slowest rank's time. `time_us` if the samples exclude launch time. None without
+    statistics, and for several passes."""
     median_interval_us: tuple[float, float] | None = None
     """95 % confidence interval of the median. None if unknown, or if the samples exclude launch time."""
     interval_us: tuple[float, float] | None = None
@@ -222,7 +223,7 @@ class _SeriesBuilder:
             self._late_rows.append(replace(row, figures=figures))
 
     def add_plain_rows(self, rows: PlainRows) -> bool:
-        """Adds rows with one configuration. This is faster than `add`.
+        """Adds rows with one configuration and right data in both placements. This is faster than `add`.
 
         Returns false, and adds nothing, if a row has a size of 0, no time, or perhaps a contradiction.
         """

@@ -66,7 +66,7 @@ class SizeLimits(NamedTuple):
     band: BandName
     range_us: ExpectedRange
     min_undecided_us: float
-    """Time from which a figure inside the range is undecided, because it may come from a slow machine."""
+    """Time from which a figure inside the range is undecided: `BAD_FACTOR` times the shortest healthy time."""
 
 
 class Yardstick(Struct, kw_only=True, frozen=True):
@@ -116,13 +116,13 @@ class Yardstick(Struct, kw_only=True, frozen=True):
 
     def _make_limits(self, size_bytes: int, range_us: ExpectedRange) -> SizeLimits:
         band = self.band(size_bytes)
-        min_undecided_us = BAD_FACTOR * range_us.typical
-        # In the plateau, this machine may be as fast as the low end of a range from other machines. Below the plateau,
-        # the low end is the time of another launch mode, so this machine is compared with the typical time only.
+        min_healthy_us = range_us.typical
+        # The range of an expectation comes from other machines. In the plateau, the healthy time of this machine may be
+        # the low end. Two healthy runs differ by up to `WIDE_RANGE_FACTOR`, so that time may be even shorter. Below the
+        # plateau, the low end is the time of another launch mode, so it does not count.
         if band == "plateau" and not self.is_of_this_machine:
-            # The low end is less certain than the typical time: two healthy runs differ by up to `WIDE_RANGE_FACTOR`.
-            min_undecided_us = min(min_undecided_us, BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR)
-        return SizeLimits(band, range_us, min_undecided_us)
+            min_healthy_us = min(range_us.typical, range_us.low / WIDE_RANGE_FACTOR)
+        return SizeLimits(band, range_us, min_undecided_us=BAD_FACTOR * min_healthy_us)
 
 
 def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool = False) -> Yardstick:

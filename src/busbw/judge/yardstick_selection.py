@@ -85,6 +85,7 @@ def select_yardstick_from_log(
         return series, Reason("no_reference_figures", f"{name} contains no rows"), []
     differences = most_similar.differences
     notes = [f"the reference differs in {differences_text(differences)}"] if differences else []
+    # The medians are the means if the samples exclude launch time. The name then stays.
     if any(point.time_us != mean.time_us for point, mean in zip(series.points, means.points, strict=True)):
         most_similar = replace(most_similar, name=f"{name}, by medians of the iterations")
     return series, most_similar, notes

@@ -3,7 +3,8 @@
 Times are compared by the logarithm of their ratio, so that twice as fast and half as fast are equally far from equal.
 A block is one start of the engine. A quadruple is four consecutive blocks of the compared sides A and B, in the order
 A B B A or B A A B. One observation is a quadruple (`judge_quadruples`), a whole run (`run_summary`), or a stretch of
-consecutive iterations of one run (`stretch_summary`). `mean_difference` compares two summaries.
+consecutive iterations of one run (`stretch_summary`). `mean_difference` compares two summaries. A table row is the
+comparison of one size in one placement.
 """
 
 import math
@@ -60,7 +61,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class QuadrupleTest:
-    """Result of the test on quadruples of interleaved blocks, for all rows together."""
+    """Result of the test on quadruples of interleaved blocks, for all table rows together."""
 
     intervals: tuple[Interval | None, ...]
     """Interval of the median over quadruples, per row. None if there are too few quadruples."""
@@ -185,7 +186,7 @@ def _interval_limit(quadruples: int) -> int:
     """
     for low_index in range(quadruples // 2, -1, -1):
         if _level(low_index, quadruples) >= _MIN_LEVEL:
-            return quadruples - 2 * low_index
+            return quadruples - 2 * low_index  # `judge_quadruples` computes `low_index` from this lead
     return quadruples + 1
 
 

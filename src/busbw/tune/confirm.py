@@ -1,6 +1,7 @@
 """Confirmation of screened candidates by A/B sessions.
 
-Side A of a session has the settings that earlier sessions adopted. Side B has one candidate in addition.
+Side A of a session has the settings that earlier sessions adopted. Side B has one candidate in addition. A confirmed
+candidate goes to the environment file, for all sizes, or by size to the tuner file, for NCCL's tuner plugin.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ class TuningResult:
     adopted: Setting = ()
     """Environment variables for all sizes. Each adopted setting was faster at some size and slower at none."""
     winners: list[Winner] = field(default_factory=list)
-    """Best settings per size, for the tuner file."""
+    """Best setting of each size, for the tuner file."""
     confirmed: list[ConfirmedCandidate] = field(default_factory=list)
     exit_code: int = ExitCode.GOOD
     """Exit code of the measurement. Not GOOD if it ended early."""

@@ -51,7 +51,7 @@ def show(table_name: str | None, *, as_json: bool) -> int:
     library = engine.library(engine.FASTPATH_LIBRARY)
     shows_active_table = table_name is None
     user_table = os.environ.get(TABLE_VARIABLE, "") if shows_active_table else ""
-    default_table = ""
+    default_table = ""  # name for these GPUs, even if no default table has it; empty for a user's table or if unknown
     if user_table:
         ranges = _read_table(Path(user_table))
     else:
@@ -98,9 +98,9 @@ def _local_compute_capability() -> str:
     return _COMPUTE_CAPABILITIES.get(system.generation, "") if system else ""
 
 
-def _no_table_text(compute_capability: str) -> str:
-    if compute_capability:
-        return f"none for {compute_capability}, so every call is delegated to NCCL"
+def _no_table_text(table_name: str) -> str:
+    if table_name:
+        return f"none for {table_name}, so every call is delegated to NCCL"
     return f"none for this machine, so every call is delegated to NCCL; --generation shows {', '.join(default_names())}"
 
 

@@ -18,8 +18,9 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
 
     Args:
         run: The records of the run.
-        exit_code: Exit code of the command. It may report a process that was lost after the record was complete.
-        ending_words: Verb phrase for a run without an end record, such as "was killed".
+        exit_code: Exit code of the command, which may report a process that was lost after the record was complete.
+            None if only the record counts.
+        ending_words: Verb phrase for an end that the record does not explain, such as "was killed".
     """
     measurements = run.rows  # one for each placement
     if not measurements:

@@ -47,11 +47,12 @@ def _evidence_text(verdict: Verdict) -> str:
 
 def _figure_of(band: BandVerdict) -> str:
     measured, expected = figure_texts(band.worst, as_time=band.is_shown_as_time)
-    return f"{measured} at {size_text(band.worst.size_bytes)}, expected {expected} {measured.partition(' ')[2]}"
+    _number, _space, unit = measured.partition(" ")
+    return f"{measured} at {size_text(band.worst.size_bytes)}, expected {expected} {unit}"
 
 
 def figure_texts(figure: JudgedFigure, *, as_time: bool) -> tuple[str, str]:
-    """Returns the measured and the expected figure: as time, or as busbw if it is known."""
+    """Returns the measured figure, and the expected range without its unit: as time, or as busbw if it is known."""
     limits = figure.range_us
     if as_time or not figure.busbw_gbps:
         return f"{_figure_text(figure.time_us, 4)} us", _range_text(limits.low, limits.high)

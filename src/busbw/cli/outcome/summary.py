@@ -35,7 +35,7 @@ _ENDING_WORDS: dict[int, str] = {
     SIGNALLED + signal.SIGTERM: "was terminated",
     SIGNALLED + signal.SIGHUP: "ended with its terminal",
 }
-"""Verb phrase for a run without an end record, by exit code."""
+"""Verb phrase for an end that the record does not explain, by exit code."""
 _READ_LIMIT_S = 2.0
 """Time after an interrupt in which the reader of stdout may read the rest of the table."""
 _CRASH_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
