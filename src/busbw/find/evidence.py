@@ -1,7 +1,8 @@
 """Evidence of each flow for a slow part on its path, as log likelihood ratios.
 
-A flow is as slow as the slowest part on its path. So the excess of a flow is the excess of this part plus noise. With a
-small probability, something other than a fault slows the flow: a collision of hashed flows, or traffic of another job.
+The excess of a flow is its log time less that of its healthy peers. A flow is as slow as the slowest part on its path,
+so its excess is the excess of this part plus noise. With a small probability, something other than a fault slows the
+flow: a collision of hashed flows, or traffic of another job. Comparable flows form a class.
 
 For each hypothesis about a part, the sum over its flows is the log of a likelihood ratio. The mean of these ratios over
 several hypotheses is an e-value: without a fault, its expectation is at most 1. So the probability that an e-value
