@@ -102,7 +102,7 @@ def make_findings(
         for part in culprit.close_rivals:
             rivals.setdefault(part.hardware, part)
         synonyms = [part for part in rivals.values() if is_synonym(part, culprit.part, cluster)]
-        if len(synonyms) < len(rivals):
+        if len(synonyms) < len(rivals):  # another part explains the flows, and other flows could tell it apart
             undecided.append(_undecided([culprit.part, *rivals.values()], culprit, cluster))
         else:
             findings.append(_finding(group, synonyms, observed, explanation, cluster))
