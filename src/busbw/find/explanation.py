@@ -193,7 +193,7 @@ class _PersistentModel:
             tail=self._peers.slow_density[flows],
         )
         # A healthy hub may be faster or slower than its peers by the tolerance. So a slow part of less than twice the
-        # tolerance can hide in a tolerated hub, and this hub is no evidence for or against such a part.
+        # tolerance can hide in a tolerated hub. Such a hub is no evidence for or against this part.
         is_within_tolerance = self._peers.is_tolerated[flows, None] & (LEVELS < 2 * HUB_TOLERANCE)
         evidence[~self._is_usable[flows, None] | is_within_tolerance] = 0
         return evidence

@@ -83,7 +83,7 @@ def make_findings(
     """Returns the slow parts, the slowest first, and the parts that could not be told apart."""
     findings: list[Finding] = []
     undecided: list[UndecidedParts] = []
-    # Two NICs that are slow only together: neither gets a finding of its own, because one port may carry both.
+    # Two NICs that are slow together: neither gets a finding of its own, because one port may carry both.
     nic_pairs = [culprit for culprit in explanation.culprits if culprit.part.kind == "nic" and culprit.part.is_between]
     undecided += [_undecided_nics(culprit, observed, cluster) for culprit in nic_pairs]
     nics = [nic for culprit in nic_pairs for nic in ports_of(culprit.part, cluster)]

@@ -122,7 +122,7 @@ class RoundPlanner:
         pairs = [] if preferred is None else [preferred]
         for step in range(lane_count):
             groups = self._lane_groups[(step + turn) % lane_count]
-            # Of lanes on the same leaves, `thin` keeps the first. So they share a matching number, and none is skipped.
+            # Of lanes on the same leaves, `thin` keeps the first. So they share a number, and no matching is skipped.
             # With 8 lanes on the same leaves, turn 0 has the number 0, and turn 1 has the number 1.
             # With 8 lanes on leaves of their own, turn 0 has the numbers 0 to 7, and turn 1 has 8 to 15.
             matching_number = turn * (lane_count // self.max_leaf_lanes) + step // self.max_leaf_lanes
