@@ -234,8 +234,7 @@ def find_system_difference(table: Table, system: System) -> Difference | None:
     is_listed = any(device.lower() in device_names.lower() for device in system.devices)
     is_same_kind = (log_system.generation == "host") == (system.generation == "host")
     is_processor = system.generation == "host"  # all processors count as equal
-    is_alike = is_processor or is_listed or _gpu_name(log_system) == _gpu_name(system)
-    if is_same_kind and is_alike:
+    if is_same_kind and (is_processor or is_listed or _gpu_name(log_system) == _gpu_name(system)):
         return None
     return Difference("GPU", f"the log states {device_names}, and the stated system is {system.title}")
 

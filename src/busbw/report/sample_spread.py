@@ -27,7 +27,6 @@ class SampleSpread:
 
     size_bytes: int
     samples: int | None
-    """Number of iterations."""
     low_us: float
     high_us: float
     median_us: float | None = None

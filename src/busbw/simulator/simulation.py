@@ -79,8 +79,7 @@ class Simulation:
         rate_gbps = np.where(is_network, network_gbps, self._nvlink_gbps(source, target))
         fault_factor = self._fault_factor(source, target, is_network, shape)
         noise_factor = self._noise_factor(source, target, is_network, shape)
-        healthy_us = size_bytes / rate_gbps / 1e3  # 1 GB/s is 1e3 bytes per us
-        times = healthy_us[:, None] * fault_factor * noise_factor
+        times = (size_bytes / rate_gbps / 1e3)[:, None] * fault_factor * noise_factor  # 1 GB/s is 1e3 bytes per us
         if self.is_coupled:
             times = self._coupled_times(source, target, times)
         longest_us = float(times[np.isfinite(times)].max(initial=0.0))
