@@ -145,9 +145,10 @@ def method_text(table: Table) -> str:
     """Returns the non-default settings that change the meaning of a time: 'graph_launches 10'. Empty for defaults."""
     non_default = set()
     for log_name, value in table.settings.items():
-        name, default = _METHOD_SETTINGS.get(log_name, (log_name, value))  # any other setting counts as default
-        if value != default:
-            non_default.add(f"{name} {value}")
+        if log_name in _METHOD_SETTINGS:
+            name, default = _METHOD_SETTINGS[log_name]
+            if value != default:
+                non_default.add(f"{name} {value}")
     return ", ".join(sorted(non_default))
 
 
@@ -232,8 +233,8 @@ def find_system_difference(table: Table, system: System) -> Difference | None:
     device_names = ", ".join(table.devices) or log_system.title
     is_listed = any(device.lower() in device_names.lower() for device in system.devices)
     is_same_kind = (log_system.generation == "host") == (system.generation == "host")
-    are_processors = is_same_kind and system.generation == "host"  # all processors count as equal
-    if are_processors or (is_same_kind and (is_listed or _gpu_name(log_system) == _gpu_name(system))):
+    is_processor = system.generation == "host"  # all processors count as equal
+    if is_same_kind and (is_processor or is_listed or _gpu_name(log_system) == _gpu_name(system)):
         return None
     return Difference("GPU", f"the log states {device_names}, and the stated system is {system.title}")
 

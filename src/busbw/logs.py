@@ -73,13 +73,13 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     skew: SkewRecord | None = None
     """Comparison with the balanced operation. None without --skew."""
     together: TogetherRecord | None = None
-    """The operation next to its neighbor. None without --with."""
+    """The operation while another one, its neighbor, runs (--with). None without --with."""
     warnings: tuple[str, ...] = ()
     """One sentence each, with a remedy."""
 
     @property
     def together_figure(self) -> "Figure | None":
-        """The operation next to its neighbor as a figure of its own. None if that time is unknown."""
+        """The operation while its neighbor runs, as a figure of its own. None if that time is unknown."""
         together = self.together
         if together is None or together.time_us is None:
             return None

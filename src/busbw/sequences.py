@@ -1,4 +1,4 @@
-"""Sequences that are too long for memory: their items are in a temporary file, or are made whenever they are read."""
+"""Sequences too long for memory, such as the rows of a log. Items are in a temporary file, or are made when read."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""Finds the captures of nodes in files and folders, and examines the captures."""
+"""Finds captures in files and folders, and examines them. A capture holds all that the checks read on one node."""
 
 import os
 import platform

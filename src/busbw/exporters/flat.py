@@ -236,7 +236,7 @@ def _columns_of_plain_rows(
     }
     flat: dict[str, list[Any]] = {name: [value] * figure_count for name, value in shared_values.items()}
     for name, values_by_placement in varying_values.items():
-        flat[name][::2], flat[name][1::2] = values_by_placement
+        flat[name][::2], flat[name][1::2] = values_by_placement  # both placements of a row are adjacent
     return flat
 
 

@@ -25,7 +25,7 @@ _RUN_NAME_SUFFIX = "fastpath-tune"
 
 
 def settings_bytes(targets: Sequence[TuningTarget], collectives: Sequence[str]) -> bytes:
-    """Settings that must be equal to resume a tuning, as JSON. `targets` has at least one target without windows."""
+    """Settings that must be equal to resume a tuning, as JSON. At least one target is without symmetric windows."""
     ordinary = [target for target in targets if not target.in_windows]
     in_windows = [target for target in targets if target.in_windows]
     first = ordinary[0]  # library, type and sizes are the same for all ordinary targets

@@ -97,8 +97,9 @@ class TableTuner:
         """
         first_nccl = self._measure_first_nccl(collective)
         measured: dict[MethodConfig, Times] = {}
-        for config in search.first_configs(collective, in_windows=self.target.in_windows):
-            self._measure_configs(collective, config.text, config, dict.fromkeys(self.target.sizes, config), measured)
+        for config in search.first_configs(collective, in_windows=self.target.in_windows):  # stage 1
+            config_by_size = dict.fromkeys(self.target.sizes, config)
+            self._measure_configs(collective, config.text, config, config_by_size, measured)
         self._measure_neighbors(collective, measured)
         return self._measure_best(collective, measured, first_nccl)
 

@@ -1,7 +1,7 @@
 """Parts that may be slow, because enough of the flows that cross them are slow.
 
 A family is the parts of one kind and direction (parts.py). Hashed links are several equal links of a part. A hash
-assigns each connection, the flows between two GPUs, to one of these links.
+assigns each connection, the flows between two GPUs, to one of these links. Flows that share such a link collide.
 """
 
 from collections.abc import Iterator
@@ -92,10 +92,7 @@ class Candidates:
 
 
 class CrossingCounts:
-    """Number of flows that cross each part. Keeps the numbers from call to call, and counts only flows that changed.
-
-    A search explains its flows after every few rounds, and most flows are old then.
-    """
+    """Number of flows that cross each part. Keeps the numbers from call to call, and counts only flows that changed."""
 
     def __init__(self) -> None:
         self._is_coupled = False
@@ -126,7 +123,7 @@ class FamilyCounts:
         self.flows: Values = np.zeros(0)
         """Number of flows that cross each part, by the number of the part."""
         self.crossed_parts = 0
-        """Number of parts that a flow crosses."""
+        """Number of parts that at least one flow crosses."""
         self._is_counted: Mask = np.zeros(0, dtype=bool)
 
     def update(self, columns: Columns, is_counted: Mask) -> None:
@@ -189,22 +186,22 @@ class CandidateSelector:
         suspicion: Values = np.sort(np.concatenate([one.suspicion for one in by_family]))
         min_suspicion = suspicion[-_MAX_CANDIDATES] if len(suspicion) > _MAX_CANDIDATES else -np.inf
         parts: list[Part] = []
-        rows, flows, penalty = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], []
+        row_arrays, flow_arrays, penalty = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], []
         for one in by_family:
             selected = one.numbers[one.suspicion >= min_suspicion]
             if len(selected):
                 for family_rows, crossing in self._crossings(one.family, selected):
-                    rows.append(family_rows + len(parts))
-                    flows.append(crossing)
+                    row_arrays.append(family_rows + len(parts))
+                    flow_arrays.append(crossing)
                 parts += [Part(one.family, int(number)) for number in selected]
                 penalty += [one.penalty] * len(selected)
-        row, flow = np.concatenate(rows), np.concatenate(flows)
+        rows, flows = np.concatenate(row_arrays), np.concatenate(flow_arrays)  # one entry for each crossing
         is_crossing = np.zeros(len(self._observed), dtype=bool)
-        is_crossing[flow] = True
+        is_crossing[flows] = True
         crossing = np.flatnonzero(is_crossing)
         column_of_flow = np.cumsum(is_crossing) - 1
-        ones = np.ones(len(row), dtype=np.float32)
-        membership = csr_array((ones, (row, column_of_flow[flow])), shape=(len(parts), len(crossing)))
+        ones = np.ones(len(rows), dtype=np.float32)
+        membership = csr_array((ones, (rows, column_of_flow[flows])), shape=(len(parts), len(crossing)))
         connections = np.where(self._is_collision_free, self._observed.connections, UNKNOWN)[crossing]
         return Candidates(tuple(parts), crossing, membership, np.array(penalty), connections)
 
@@ -224,9 +221,10 @@ class CandidateSelector:
             min_slow_flows = min_share * total.flows[numbers]
         numbers = numbers[slow_flows[numbers] >= min_slow_flows]
         penalty = FAMILIES[family].rarity + float(np.log(max(total.crossed_parts, 1)))
-        counted = slow_flows[numbers]
+        # The logarithm of a likelihood ratio of two Poisson distributions.
+        count = slow_flows[numbers]
         expected = total.flows[numbers] * (len(slow) / max(int(is_evidence.sum()), 1))
-        suspicion = np.where(counted > expected, counted * np.log(counted / expected) - (counted - expected), 0.0)
+        suspicion = np.where(count > expected, count * np.log(count / expected) - (count - expected), 0.0)
         return _FamilyCandidates(family, numbers, suspicion, penalty)
 
     def _healthy_slow_flows(self, columns: Columns) -> Values:

@@ -1,7 +1,8 @@
 """Evidence of each flow for a slow part on its path, as log likelihood ratios.
 
-A flow is as slow as the slowest part on its path. So the excess of a flow is the excess of this part plus noise. With a
-small probability, something other than a fault slows the flow: a collision of hashed flows, or traffic of another job.
+The excess of a flow is its log time less that of its healthy peers. A flow is as slow as the slowest part on its path,
+so its excess is the excess of this part plus noise. With a small probability, something other than a fault slows the
+flow: a collision of hashed flows, or traffic of another job. Comparable flows form a class.
 
 For each hypothesis about a part, the sum over its flows is the log of a likelihood ratio. The mean of these ratios over
 several hypotheses is an e-value: without a fault, its expectation is at most 1. So the probability that an e-value
@@ -121,7 +122,7 @@ def slow_iteration_limit(noise: Values) -> Values:
 
 
 def intermittent_evidence(slow_counts: Indices, classes: Indices, iterations: int) -> Values:
-    """Returns the evidence of a flow for a part that is slow now and then, by class, slow iterations and hypothesis.
+    """Returns an array [class, slow iterations, hypothesis]: evidence of a flow for a part that is slow now and then.
 
     A healthy flow has slow iterations as often as its class. A hypothesis is a share of slow iterations within each
     flow, or a share of flows that are slow as a whole.
@@ -134,7 +135,7 @@ def intermittent_evidence(slow_counts: Indices, classes: Indices, iterations: in
     counts = np.arange(iterations + 1)
     shares = np.array(SHARES)
     evidence = np.zeros((int(classes.max(initial=0)) + 1, len(counts), 2 * len(SHARES)))
-    # A flow that is slow as a whole is slow in more than half of its iterations, usually in all of them.
+    # Probability of each count in a flow that is slow as a whole: more than half of its iterations, usually all.
     is_upper_half = counts * 2 > iterations
     spread_over_upper_half = is_upper_half / max(is_upper_half.sum(), 1)
     whole = ((1 - _ALL_SLOW) * spread_over_upper_half + _ALL_SLOW * (counts == iterations))[:, None]
@@ -142,7 +143,7 @@ def intermittent_evidence(slow_counts: Indices, classes: Indices, iterations: in
         counts_of_class = slow_counts[classes == class_number]
         flows_by_count = np.bincount(counts_of_class, minlength=len(counts))
         histogram = flows_by_count + _COUNT_PRIOR_SHARE * len(counts_of_class) / len(counts) + _COUNT_PRIOR
-        healthy = (histogram / histogram.sum())[:, None]
+        healthy = (histogram / histogram.sum())[:, None]  # probability of each count in a healthy flow
         # The part makes a share of those iterations slow that would be fast in a healthy flow.
         within = np.zeros((len(counts), len(shares)))
         for healthy_count in counts:

@@ -5,7 +5,7 @@ other parts on their paths. This repeats until no part has enough evidence. At t
 remaining parts explain its flows. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
 
 The *excess* of a flow is its log time less that of its healthy peers (`busbw.find.peers`). A *hypothesis* about a part
-states by how much the part slows its flows, and which share of them.
+states by how much the part slows its flows, and which share of them. A *hub* is a GPU with several partners.
 """
 
 from collections.abc import Iterable, Sequence
@@ -126,8 +126,7 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
 
     Args:
         observed: The flows.
-        counts: Counts of an earlier call with the first of these flows. This call updates the counts.
-            None: there was no earlier call.
+        counts: Counts of an earlier call with the first of these flows, which are updated. None: no earlier call.
     """
     counts = CrossingCounts() if counts is None else counts
     peers = compare_with_peers(observed, np.zeros(len(observed)))
@@ -193,8 +192,8 @@ class _PersistentModel:
             slow_share=self._peers.slow_share[classes],
             tail=self._peers.slow_density[flows],
         )
-        # A tolerated hub is no evidence for or against such a level: without the slow part, the hub could be faster
-        # than its peers by the tolerance.
+        # A healthy hub may be faster or slower than its peers by the tolerance. So a slow part of less than twice the
+        # tolerance can hide in a tolerated hub. Such a hub is no evidence for or against this part.
         is_within_tolerance = self._peers.is_tolerated[flows, None] & (LEVELS < 2 * HUB_TOLERANCE)
         evidence[~self._is_usable[flows, None] | is_within_tolerance] = 0
         return evidence

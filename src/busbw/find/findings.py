@@ -83,6 +83,7 @@ def make_findings(
     """Returns the slow parts, the slowest first, and the parts that could not be told apart."""
     findings: list[Finding] = []
     undecided: list[UndecidedParts] = []
+    # Two NICs that are slow together: neither gets a finding of its own, because one port may carry both.
     nic_pairs = [culprit for culprit in explanation.culprits if culprit.part.kind == "nic" and culprit.part.is_between]
     undecided += [_undecided_nics(culprit, observed, cluster) for culprit in nic_pairs]
     nics = [nic for culprit in nic_pairs for nic in ports_of(culprit.part, cluster)]
@@ -101,7 +102,7 @@ def make_findings(
         for part in culprit.close_rivals:
             rivals.setdefault(part.hardware, part)
         synonyms = [part for part in rivals.values() if is_synonym(part, culprit.part, cluster)]
-        if len(synonyms) < len(rivals):
+        if len(synonyms) < len(rivals):  # another part explains the flows, and other flows could tell it apart
             undecided.append(_undecided([culprit.part, *rivals.values()], culprit, cluster))
         else:
             findings.append(_finding(group, synonyms, observed, explanation, cluster))

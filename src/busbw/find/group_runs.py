@@ -1,4 +1,4 @@
-"""Slow nodes from the times of many jobs, each on some of the nodes (group testing).
+"""Slow nodes from the times of many jobs, each on some of the nodes (group testing), for `busbw find --logs`.
 
 A run is as slow as its slowest node. For each node, the runs with the node are compared with comparable runs without
 the node. The runs without the node give the healthy level, the noise, and the share of runs that are slow for another
@@ -288,8 +288,9 @@ def _slow_node(runs: GroupRuns, node: int, evidence: Values, explained: Values) 
     if row == _ONLY_WITH_OTHERS:
         can_be_slowed = can_be_slowed & runs.has_several_nodes
     is_unexplained = can_be_slowed & (explained < MIN_SLOW)
-    is_typical = is_unexplained if is_unexplained.any() else can_be_slowed
-    excess = float(np.median(comparison.excess[is_typical]))
+    # First the excess and the support of a node that is always slow, from runs without other slow nodes if possible.
+    is_judged = is_unexplained if is_unexplained.any() else can_be_slowed
+    excess = float(np.median(comparison.excess[is_judged]))
     is_support = can_be_slowed & (comparison.excess > excess / 2)
     is_mostly_slow = is_support.sum() >= (1 - _MAX_FAST_SHARE) * can_be_slowed.sum()
     is_always_slow_hypothesis = hypothesis < len(LEVELS)
@@ -344,8 +345,7 @@ def _undecided(slow: _SlowNode, nodes: list[int], runs: GroupRuns) -> UndecidedP
         between=tuple(NamedPart(kind="node", node=name) for name in names),
         slowdown=round(float(np.exp(slow.excess)), 3),
         says=f"{count_text(int(slow.is_support.sum()), 'slow run')} with node {' or '.join(names)}, "
-        f"{np.exp(slow.excess):.2f} times the time of comparable runs. "
-        f"Run {next_runs}.",
+        f"{np.exp(slow.excess):.2f} times the time of comparable runs. Run {next_runs}.",
     )
 
 

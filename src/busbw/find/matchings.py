@@ -1,4 +1,4 @@
-"""Disjoint pairs: the circle method, within groups and between groups."""
+"""Disjoint pairs for the rounds of a search, by the circle method: within groups and between groups."""
 
 from collections.abc import Iterable, Sequence
 
@@ -68,7 +68,7 @@ def light_matching(groups: Sequence[Indices], number: int, count: int) -> Indice
         first, second = groups[left], groups[right]
         size = min(count, len(first), len(second))
         for is_reversed in (False, True):
-            used = (2 * (number // cycle) + is_reversed) * size
+            used = (2 * (number // cycle) + is_reversed) * size  # pairs of both groups in earlier matchings
             positions = (used + np.arange(size)) % len(first)
             shift = used // len(first)  # grows after all items of the first group have been used
             forward = np.stack([first[positions], second[(positions + shift) % len(second)]], axis=1)

@@ -1,4 +1,4 @@
-"""Observed flows: endpoints, round, and the time of each iteration."""
+"""Observed flows: endpoints, round, and iteration times. A hub is a GPU that exchanges data with several at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

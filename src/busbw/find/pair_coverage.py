@@ -1,7 +1,8 @@
 """Rounds for the pairs of nodes without a fast flow.
 
 A slow pair of nodes shows only in flows between both nodes. So a search that has found nothing measures each pair until
-one of its flows is fast. A slow flow is no proof of a fault, because it may have collided.
+one of its flows is fast. A slow flow is no proof of a fault, because it may have collided. A thin round has few flows
+between leaves, which rarely collide: one per leaf and direction (sparse), or some (light).
 """
 
 from collections import Counter

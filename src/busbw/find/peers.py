@@ -56,11 +56,10 @@ _MAX_EQUAL_REFERENCE, _MAX_EQUAL_NOISE, _MAX_EQUAL_SLOW_SHARE = 0.003, 0.03, 0.2
 MIN_SLOW = 0.05
 """Minimum excess of a slow flow."""
 HUB_TOLERANCE = 0.47
-"""Maximum difference between a healthy hub and its peers: a factor of 1.6.
+"""Maximum difference between a healthy hub (rounds.py) and its peers: a factor of 1.6.
 
 NCCL distributes the flows of a hub over its channels unevenly. In a node with four H200, the total rates of healthy
-hubs differ in each iteration by a factor of 1.28. With 16 channels, the factor is 1.48
-(bench/results/h200-x4-flows.md).
+hubs differ in each iteration by a factor of 1.28, and with 16 channels of 1.48 (bench/results/h200-x4-flows.md).
 """
 
 
@@ -94,14 +93,14 @@ class Peers:
         A class with several flows on the uplinks of a leaf is usable if few of the flows collide and the uplinks do not
         limit all flows. Such a limit hides slow NICs.
         """
-        gpu_types, load_classes = np.divmod(np.arange(len(self.noise)), LOAD_CLASSES)
+        type_pairs, load_classes = np.divmod(np.arange(len(self.noise)), LOAD_CLASSES)
         can_collide = np.isin(load_classes, _COLLIDING_CLASSES)
         network_loads = [load for load in Load if not load.is_inside]
         network_classes = [load_class(load, is_across=across) for load in network_loads for across in (False, True)]
         is_network = np.isin(load_classes, network_classes)
-        fastest_level = np.full(int(gpu_types.max(initial=0)) + 1, np.inf)  # by types of GPUs
-        np.minimum.at(fastest_level, gpu_types[is_network], self.level[is_network])
-        is_limited = np.isfinite(self.level) & (self.level > fastest_level[gpu_types] + _MAX_LOAD_EXCESS)
+        fastest_level = np.full(int(type_pairs.max(initial=0)) + 1, np.inf)  # by the types of both GPUs
+        np.minimum.at(fastest_level, type_pairs[is_network], self.level[is_network])
+        is_limited = np.isfinite(self.level) & (self.level > fastest_level[type_pairs] + _MAX_LOAD_EXCESS)
         collides_rarely = (self.noise < _COLLISION_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
         return np.asarray(~can_collide | (collides_rarely & ~is_limited))
 
@@ -185,7 +184,7 @@ def compare_with_peers(observed: Observations, explained: Values) -> Peers:
 
 
 def _slow_limit(noise: float | Values) -> Values:
-    """Excess from which a flow with this noise counts as slow.
+    """Returns the excess from which a flow with this noise counts as slow.
 
     Share and density of the slow flows need the same limit. Otherwise healthy flows dilute the density.
     """

@@ -4,6 +4,7 @@ Terms of this file:
 
 - lane: the NICs of one rail, or of one position in their nodes if the rails are unknown (`Cluster.lanes`);
 - matching: disjoint pairs of NICs or GPUs; its number selects one of several matchings (`busbw.find.matchings`);
+- thin: leave out pairs until few flows leave or enter each leaf, because such flows rarely collide;
 - turn: number of earlier rounds of the same kind; another turn has other matchings, and uses other GPUs of a NIC.
 
 In most rounds, each lane uses another matching. So the NICs of a node have partners on different nodes. This tells a
@@ -121,7 +122,7 @@ class RoundPlanner:
         pairs = [] if preferred is None else [preferred]
         for step in range(lane_count):
             groups = self._lane_groups[(step + turn) % lane_count]
-            # On a shared leaf, `thin` keeps the first lane. So lanes on the same leaves have the same matching number.
+            # Of lanes on the same leaves, `thin` keeps the first. So they share a number, and no matching is skipped.
             # With 8 lanes on the same leaves, turn 0 has the number 0, and turn 1 has the number 1.
             # With 8 lanes on leaves of their own, turn 0 has the numbers 0 to 7, and turn 1 has 8 to 15.
             matching_number = turn * (lane_count // self.max_leaf_lanes) + step // self.max_leaf_lanes

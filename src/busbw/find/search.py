@@ -38,9 +38,9 @@ class Search:
     max_rounds: int | None = None
     """Maximum number of rounds.
 
-    None: twice the rounds of the first answer (`first_answer_rounds`), but at least all planned rounds, and the rounds
-    with hubs again for the open questions. If nothing is slow, the rounds of `uncleared_pair_rounds` follow, and twice
-    those of the first answer for the open questions."""
+    None: twice the rounds of the first answer (`first_answer_rounds`), or all planned rounds and those with hubs if
+    these are more. For the open questions, as many rounds follow as there are with hubs. If nothing is slow, the rounds
+    of `uncleared_pair_rounds` follow, and twice those of the first answer for the open questions."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
     lost_nodes: Mapping[str, str] = field(default_factory=dict)

@@ -23,7 +23,7 @@ _MAX_COLUMN_WIDTH = 22.0
 
 @dataclass(frozen=True)
 class SampleSpread:
-    """Times of the iterations of one size. Values that the log does not contain are None."""
+    """Times of the iterations of one size, from the shortest (low) to the longest (high). None: not in the log."""
 
     size_bytes: int
     samples: int | None

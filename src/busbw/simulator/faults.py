@@ -24,10 +24,9 @@ FORMS = {
 }
 """ADD A FAULT HERE, and its effect in `Simulation._crosses_fault`: each kind with the form of its place.
 
-Brackets mark an optional part.
-LEAF is a number in the order of the leaf names of the simulator. A single GPU of nvlink stands for its links to all
-other GPUs. The ports of a GPU are slow only if the GPU exchanges data with several GPUs of its node at once. After a
-failover, the next NIC of the node also carries the traffic of the NIC."""
+Brackets mark an optional part. LEAF is a number in the order of the leaf names of the simulator. A single GPU of nvlink
+stands for its links to all other GPUs. The ports of a GPU (gpu-ports) are slow only if the GPU exchanges data with
+several GPUs of its node at once. After a failover, the next NIC of the node also carries the traffic of the NIC."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,7 @@ class Simulation:
         rate_gbps = np.where(is_network, network_gbps, self._nvlink_gbps(source, target))
         fault_factor = self._fault_factor(source, target, is_network, shape)
         noise_factor = self._noise_factor(source, target, is_network, shape)
-        times = (size_bytes / rate_gbps / 1e3)[:, None] * fault_factor * noise_factor
+        times = (size_bytes / rate_gbps / 1e3)[:, None] * fault_factor * noise_factor  # 1 GB/s is 1e3 bytes per us
         if self.is_coupled:
             times = self._coupled_times(source, target, times)
         longest_us = float(times[np.isfinite(times)].max(initial=0.0))
@@ -139,7 +139,7 @@ class Simulation:
         return np.asarray(NVLINK_GBPS * levels.min(axis=0))
 
     def _network_gbps(self, source: Numbers, target: Numbers, is_network: Mask) -> Values:
-        """Returns the rate of each flow between nodes. `source` and `target`: NICs of each flow."""
+        """Returns the rate of each flow between nodes. `source` and `target`: NICs, numbered as their GPUs."""
         count = len(self._leaf)
         sent_flows = np.bincount(source[is_network], minlength=count)
         received_flows = np.bincount(target[is_network], minlength=count)
@@ -168,7 +168,7 @@ class Simulation:
         return np.asarray(rate_gbps)
 
     def _hashed_uplink(self, source: Numbers, target: Numbers, plane: int = 0) -> Numbers:
-        """Returns the uplink of each flow, by a hash of its GPUs. The uplink of a connection does not change."""
+        """Returns the uplink of each flow, by a hash of its GPUs or NICs. A connection keeps its uplink."""
         mixed = ((source << 20) + target * 40503 + plane * 977 + self._salt) & 0xFFFFFFFF
         for factor in (2246822519, 3266489917):  # factors of xxHash32
             mixed = ((mixed ^ (mixed >> 15)) * factor) & 0xFFFFFFFF

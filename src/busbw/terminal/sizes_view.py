@@ -27,9 +27,9 @@ NOISY_CV_PERCENT = 10
 """Coefficient of variation above which a figure is yellow, because its mean is unreliable."""
 
 _COMPARISON_WEIGHTS = range(28, 28 - len(COMPARISON_HEADINGS), -1)
-"""Weights of the columns of a comparison (`Column.weight`), below those that identify a row. The last is dropped first.
+"""Weights of the columns of a comparison. If not all columns fit, those with the lowest weight are dropped first.
 
-One of them has the weight of the column `wrong`, so both are dropped together.
+Columns that identify a row have higher weights. One weight is that of the column `wrong`: both are dropped together.
 """
 
 _TWO_PLOTS_WIDTH = 110

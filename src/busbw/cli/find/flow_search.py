@@ -65,7 +65,7 @@ def search_flows(options: FindOptions) -> int:
             on_end = record_context.enter_context(keep_flows(search, options))
             early_end = _run(search, check_interrupt)
             search_error = early_end if isinstance(early_end, BusbwError) else None
-            # A lost part is an answer, so the error that follows from the loss is printed but not raised.
+            # `failure` is raised at the end. A lost part is an answer, so its error is only printed.
             failure = None if search.lost else search_error
             # In a job, this process may be ended as soon as the measuring program ends. So the result is computed and
             # recorded within the context of the measurer.

@@ -61,7 +61,7 @@ class Communicator:
     size: int
     ranks: dict[int, Process] = field(default_factory=dict)
     ends: dict[str, Process] = field(default_factory=dict)
-    """Processes by rank and GPU, as connections name them: "3[3]" has the GPU's index, "3[1c000]" the GPU's bus id."""
+    """Process of each end: a rank and its GPU, as in connections. "3[3]" has the GPU's index, "3[1c000]" its bus id."""
     node_count: int | None = None
     """Number of nodes in NCCL's count: hosts that NVLink connects count as one node. None before version 2.20."""
     uses_mnnvl: bool | None = None

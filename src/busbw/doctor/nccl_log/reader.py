@@ -177,7 +177,7 @@ def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:
 def _communicators(messages: Sequence[Message]) -> list[Communicator]:
     """Returns the communicators of the messages about ranks."""
     found: dict[str, Communicator] = {}  # by id, or by size if the message has no id
-    by_handle: dict[tuple[Process, str], Communicator] = {}
+    by_handle: dict[tuple[Process, str], Communicator] = {}  # a handle is an address in one process
     for message in messages:
         match = COMMUNICATOR.search(message.text) if message.host else None
         if match is None:

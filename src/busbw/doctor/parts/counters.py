@@ -1,4 +1,4 @@
-"""Growth of many counters within the same second."""
+"""Growth of many counters within the same second. A key with LATER stands for the second reading of a counter."""
 
 import re
 from collections.abc import Iterable

@@ -35,7 +35,7 @@ class Commands:
         self._lock = RLock()  # reentrant, because a signal handler may call `close` in the thread that holds the lock
 
     def output(self, words: list[str]) -> bytes:
-        """Returns the standard output of a command.
+        """Returns the output and error output of a command.
 
         Raises:
             Absent: There is no such command.

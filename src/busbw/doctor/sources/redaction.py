@@ -163,8 +163,8 @@ class _Pseudonyms:
 
     def hardware(self, value: bytes) -> bytes:
         """Returns the pseudonym of an address of Ethernet (6 bytes), a GUID (8), or IP over InfiniBand (20)."""
-        is_group = len(value) == 6 and value[0] & 1 == 1
-        if is_group or set(value) in ({0}, {0xFF}):
+        is_multicast = len(value) == 6 and value[0] & 1 == 1
+        if is_multicast or set(value) in ({0}, {0xFF}):
             return value
         locally_administered = b"\x02"
         return locally_administered + self.number("hardware address", value).to_bytes(len(value) - 1, "big")
@@ -244,7 +244,7 @@ class _Redaction:
 
     def _hardware(self, match: re.Match[str]) -> str:
         digits = self._pseudonyms.hardware(bytes.fromhex(match[0].replace(":", ""))).hex()
-        group_length = match[0].find(":")  # 2 digits, or 4 of a GUID
+        group_length = match[0].find(":")  # 2 digits, or 4 of a GUID; -1: no colons
         return ":".join(re.findall("." * group_length, digits)) if group_length > 0 else digits
 
     def _ipv6(self, match: re.Match[str]) -> str:

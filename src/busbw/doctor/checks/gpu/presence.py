@@ -59,7 +59,7 @@ def _is_limited(machine: Machine, gpu_count: int) -> bool:
     if is_in_slurm_job(machine):
         return machine.fact(Environment).variables.get("SLURM_GPUS_ON_NODE") != str(gpu_count)
     with suppress(NotApplicable):
-        variables_of_container(machine)
+        variables_of_container(machine)  # raises outside of a container
         return True
     return False
 

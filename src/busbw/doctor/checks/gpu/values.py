@@ -14,7 +14,7 @@ from busbw.doctor.parts.value_patterns import matches
 
 
 class _BadValue(Struct, array_like=True, frozen=True):
-    """Row of values.toml."""
+    """Row of values.toml, which explains the columns. Of the rows of a check, the first one that matches decides."""
 
     field: str
     values: str
@@ -41,7 +41,8 @@ def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 
 def _check(name: str, entry: _Entry) -> Check[Machine]:
     fields = tuple(dict.fromkeys(row.field for row in entry.bad))
-    return make_check(entry, name, "gpu", f"NVML: {', '.join(fields)}", require_fields(*fields)(partial(_judge, entry)))
+    examine = require_fields(*fields)(partial(_judge, entry))
+    return make_check(entry, name, "gpu", f"NVML: {', '.join(fields)}", examine)
 
 
 _ENTRIES = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, _Entry])

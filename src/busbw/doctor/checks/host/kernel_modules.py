@@ -24,7 +24,7 @@ _NEEDS: tuple[tuple[str, str, str, Severity, str], ...] = (
     (MELLANOX, "0x0207", "0x", "slow", "mlx5_ib"),
     (EFA_VENDOR, "0x0200", "0xefa", "slow", "efa"),
 )
-"""Vendor, PCI class, beginning of the device id, severity without the module, and module."""
+"""Vendor, PCI class, beginning of the device id ("0x": any), severity without the module, and module."""
 _PEER_MEMORY = (
     "sys/module/nvidia_peermem/version",
     "sys/kernel/mm/memory_peers/nv_mem/version",

@@ -17,8 +17,8 @@ def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> It
     nics = rdma_devices(machine)
     # The speed of a link to a GPU drops while the GPU is idle; its width does not.
     devices = (*nics, *gpus(machine)) if name == "width" else nics
-    # By lower end: the link, the first device at or below this end, and the number of links between this end and the
-    # device. The number is 0 for the device's own link.
+    # By the bus id of a link's lower end: the link, a device at or below this end, and the depth. The depth is the
+    # number of links between the device and this link: 0 for the device's own link.
     links: dict[str, tuple[PciLink, PciDevice, int]] = {}
     for device in devices:
         for depth, link in enumerate(links_above(machine, device.bus_id)):

@@ -1,4 +1,4 @@
-"""Checks of the network, adapters and rails that NCCL selected."""
+"""Checks of the network, adapters and rails that NCCL selected. A rail is the adapters of one number on all hosts."""
 
 import re
 from collections import Counter
@@ -24,7 +24,7 @@ _ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
 """Message with the adapters of a host: "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"."""
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
 _Link: TypeAlias = tuple[frozenset[str], str, int]
-"""Both hosts, both ranks and the channel of a connection. Connections of several communicators can share a link."""
+"""Both hosts, both ends (`Connection.ends`) and the channel. Connections of several communicators can share a link."""
 _ByAdapter: TypeAlias = dict[str, Connection]
 """Connections of one side of a link, by the number of the adapter."""
 

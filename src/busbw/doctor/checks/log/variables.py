@@ -1,4 +1,4 @@
-"""Variables of a job that slow down NCCL on the machines of the job, or put the job at risk."""
+"""Harmful values of a job's variables. A row of `HARMFUL_VALUES` applies to machines with its traits, such as EFA."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -72,14 +72,14 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
         undecided = [(row.variable, value) for value in values if (row.variable, value) not in decided]
         if not undecided or row.variable in ignored:
             continue
-        # A trait without an entry in TRAITS counts as absent, because no message of NCCL shows it.
-        traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
-        if False in traits:
+        # None: the log cannot show the trait. Without an entry in TRAITS, a trait is absent: no message shows it.
+        has_traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
+        if False in has_traits:
             continue
         decided.update(undecided)
         variable, value = undecided[0]
         yield Finding(
-            "risk" if None in traits else row.severity,
+            "risk" if None in has_traits else row.severity,
             f"{variable}={value}: {row.effect}",
             (log.variables[variable, value].evidence,),
             subject=row.variable,

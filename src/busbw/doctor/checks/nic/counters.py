@@ -38,7 +38,7 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine, *entry.kinds)
-    # All counters are read once before any is read again. A second reading waits until one second after the first.
+    # All counters are read once before any is read again: a key with LATER waits until one second after its first read.
     for port in ports:
         for key in (*_files(entry, port), *_commands(entry, port)):
             with suppress(Unreadable):

@@ -14,13 +14,13 @@ _MIN_SHARE = Fraction(2, 5)
 """Minimum share of the RDMA devices, relative to the share of the GPUs."""
 
 
-def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
+def _device_nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
     """Returns all device nodes of the container, and the names of the device nodes of its GPUs."""
     variables_of_container(machine)  # raises outside of a container
-    nodes = machine.fact(DeviceNodes)
-    gpus = nvidia_gpu_nodes((*nodes.usable, *nodes.denied))
+    device_nodes = machine.fact(DeviceNodes)
+    gpus = nvidia_gpu_nodes((*device_nodes.usable, *device_nodes.denied))
     require(gpus, "no NVIDIA GPU in this container")
-    return nodes, gpus
+    return device_nodes, gpus
 
 
 @check(
@@ -32,10 +32,10 @@ def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
     "create-dev-char-symlinks --create-all, or use CDI",
 )
 def cgroup_devices(machine: Machine) -> Iterator[Finding]:
-    nodes, gpus = _nodes(machine)
+    device_nodes, gpus = _device_nodes(machine)
     # A container with all of the host's /dev has device nodes of all GPUs, but may open only the nodes of its own GPUs.
-    lost = [name for name in _CONTROL if name in nodes.denied]
-    if set(gpus).isdisjoint(nodes.usable):
+    lost = [name for name in _CONTROL if name in device_nodes.denied]
+    if set(gpus).isdisjoint(device_nodes.usable):
         lost = [*gpus, *lost]
     if lost:
         problem = f"this container may not open /dev/{', /dev/'.join(lost)}, although it has the device nodes"
@@ -50,9 +50,9 @@ def cgroup_devices(machine: Machine) -> Iterator[Finding]:
     fix="request the RDMA resource for each NIC in resources.limits, such as rdma/ib or vpc.amazonaws.com/efa",
 )
 def k8s_rdma_resources(machine: Machine) -> Iterator[Finding]:
-    nodes, gpu_names = _nodes(machine)
-    gpus = len(set(gpu_names) & set(nodes.usable))
-    nics = sum(name.startswith("infiniband/uverbs") for name in nodes.usable)
+    device_nodes, gpu_names = _device_nodes(machine)
+    gpus = len(set(gpu_names) & set(device_nodes.usable))
+    nics = sum(name.startswith("infiniband/uverbs") for name in device_nodes.usable)
     # A NIC can have many virtual functions, and a container gets one of each.
     devices = without_virtual_functions(machine, rdma_devices(machine))
     all_gpus, all_nics = len(pci_gpus(machine)), len(devices)
