@@ -34,7 +34,7 @@ _ROW = re.compile(
     re.ASCII | re.MULTILINE,
 )
 _TIME_HALF_STEPS_US = (0.5, 0.0, 0.05, 0.005)
-"""Maximum rounding error of a time, by the length of the point and the decimals. A point has one or two decimals."""
+"""Maximum rounding error of a time, by the length of its point and decimals. Length 1, a lone point, does not occur."""
 _BANDWIDTH_HALF_STEP_GBPS = 0.005
 _MIN_TIME_US = 1.0
 """Below this time, rounding is a large part of the value, so the full parser decides."""
