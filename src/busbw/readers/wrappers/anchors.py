@@ -132,5 +132,5 @@ def _find_cells(text: str, bar_count: int) -> Anchor | None:
     is_line_of_cells = text.rstrip().endswith("|") and text.count("|") > _MIN_CELLS + bar_count
     if not is_line_of_cells:
         return None
-    prefix_length = sum(len(part) + 1 for part in text.split("|", bar_count)[:bar_count])
+    prefix_length = sum(len(part) + 1 for part in text.split("|", bar_count)[:bar_count])  # up to its last bar
     return Anchor(text.index("|", prefix_length), None)
