@@ -41,13 +41,7 @@ _POSITIVE_NUMBER = re.compile("0*[1-9][0-9]*")
 
 
 def stream(document: dict[str, Any], rows: Iterable[JsonRow], source: str, claims: UserClaims) -> Iterator[Event]:
-    """Yields the single table of the document.
-
-    Args:
-        document: The document without its rows.
-        rows: The rows in order.
-        source: Name of the log for errors.
-        claims: Facts that the user states.
+    """Yields the single table of a document. `document` is without its rows. `source`: name of the log for errors.
 
     Raises:
         UsageError: The document has a newer version.

@@ -55,10 +55,7 @@ class CsvLine(NamedTuple):
 class UniformCsvParser:
     """Finds the uniform rows among the lines of a file.
 
-    Args:
-        header: Column names.
-        make_fields: Parses a line on its own.
-        is_aws: True if each line has both placements.
+    `make_fields` parses a line on its own. `is_aws`: each line has both placements.
     """
 
     def __init__(self, header: list[str], make_fields: Callable[[CsvLine], RowFields], *, is_aws: bool) -> None:

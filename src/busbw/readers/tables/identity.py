@@ -46,7 +46,7 @@ def identify(
     Args:
         rows: Rows without contradictions.
         ratio: busbw / algbw of the table. None if unknown.
-        facts: Text of the log.
+        facts: Facts that the text of the log states.
         claimed_collective: Collective that the user states.
         source: Name of the log for errors.
 

@@ -29,9 +29,7 @@ _WORDS_OF_ROWS = NO_NUMBER.union(DTYPES)
 def is_unrelated(text: str, words: list[str]) -> bool:
     """True if a line cannot change any table or what is known of the document.
 
-    Args:
-        text: The line without its wrapper.
-        words: Its words without the tags of Hydra, the launcher of MPICH.
+    `text` is without its wrapper, and `words` are without the tags of Hydra, the launcher of MPICH.
     """
     lower = text.lower()
     return (

@@ -132,9 +132,7 @@ class Unwrapper:
     def unwrap(self, line: str, look_ahead: Callable[[], Iterable[str]]) -> Iterator[UnwrappedLine]:
         """Yields the lines of the log within one line of the file. Blank ones are left out.
 
-        Args:
-            line: Line of the file.
-            look_ahead: Returns lines that follow and were not learned. Called if the line shows an unknown wrapper.
+        `look_ahead` returns lines that follow and were not learned. It is called if the line shows an unknown wrapper.
         """
         first_writer = ""
         for part in self._split(line, self._strings):
