@@ -2,7 +2,8 @@
 
 A reader is one module of `documents` or `text` with two functions. `recognizes(beginning)` checks the beginning of a
 file. `stream(source, claims)` yields tables, refused rows and notes one by one (events.py), so that a log of any length
-is read in bounded memory. A reader accepts only rows that it can interpret reliably, and reports every refused row.
+is read in bounded memory. Claims are facts that the user states. A reader accepts only rows that it can interpret
+reliably, and reports every refused row.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ READERS: dict[str, Reader] = {
     "CSV": csv_tables,
     "text": text_logs,
 }
-"""Every reader by name, in the order in which `stream` tries them."""
+"""Every reader by name, in the order in which `stream` tries them. The last one accepts any text."""
 
 
 def read(path: Path, claims: UserClaims = _NO_CLAIMS) -> Log:

@@ -92,4 +92,5 @@ def _align(reference: CallSequence, sequence: CallSequence) -> tuple[Indices, in
     for shift in [*shifts[:_MAX_SHIFTS].tolist(), 0]:  # row 0 last, in case it is not among the nearest rows
         if np.array_equal(reference_calls[shift : shift + len(calls)], calls):
             return rows + shift, None
+    # Row 0 does not fit, so there is a first difference.
     return np.where(rows < differences[0], rows, -1), int(differences[0])

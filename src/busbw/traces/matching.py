@@ -101,6 +101,7 @@ def _match_collectives(
     alignment = align_sequences(sequences)
     ranks = [trace.ranks[index] for index in calls]
     _describe_alignment(_name(trace, communicator), ranks, sequences, alignment, problems)
+    # The function of each row of the table. It is equal on all ranks that have the operation.
     functions = np.full(len(alignment.table), layout.UNKNOWN_BYTE, np.uint8)
     for rank, column in zip(ranks, alignment.table.T, strict=True):
         functions[column >= 0] = rank.operations["function"][column[column >= 0]]

@@ -130,7 +130,7 @@ def _candidates(signatures: Signatures) -> list[int]:
             break
         anchors = _window_sums(signatures, length)
         order = np.argsort(anchors, kind="stable")
-        distances = np.diff(order)[np.diff(anchors[order]) == 0]
+        distances = np.diff(order)[np.diff(anchors[order]) == 0]  # from each anchor to the next equal one
         covered += np.bincount(distances, minlength=len(covered)) * np.arange(len(covered))
     best = np.argsort(covered, kind="stable")[::-1][:_MAX_CANDIDATES]
     min_covered = max(1.0, _MIN_CANDIDATE_SHARE * len(signatures))

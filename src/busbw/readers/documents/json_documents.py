@@ -50,7 +50,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     if _has_object_per_line(source.beginning.partition(b"\n")[0]):
         yield from _read_rccl_tests(_decode_lines(source.lines()), source.name, claims)
         return
-    rows = JsonRows(source)
+    rows = JsonRows(source)  # the containers in the list of rows; `document` has all other values
     document = tolerant_json.decode_part(rows.read_rest(), source.name)
     if isinstance(document, list):
         decoded_rows = ((line, value) for _, line, value in _decode_rows(rows, document, source.name))

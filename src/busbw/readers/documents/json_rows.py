@@ -203,6 +203,8 @@ def _is_row_list(containers: list[tuple[bytes, str]]) -> bool:
     """True if the elements of the innermost container are rows."""
     if not containers or containers[-1][0] != b"[":
         return False
-    keys = [key for _, key in containers[1:]]
     brackets = b"".join(bracket for bracket, _ in containers)
-    return brackets == b"[" or (brackets in (b"{[", b"{{[") and keys[0] == "results")
+    if brackets == b"[":
+        return True
+    _, key_in_document = containers[1]
+    return brackets in (b"{[", b"{{[") and key_in_document == "results"

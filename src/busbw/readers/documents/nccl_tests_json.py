@@ -41,13 +41,7 @@ _POSITIVE_NUMBER = re.compile("0*[1-9][0-9]*")
 
 
 def stream(document: dict[str, Any], rows: Iterable[JsonRow], source: str, claims: UserClaims) -> Iterator[Event]:
-    """Yields the single table of the document.
-
-    Args:
-        document: The document without its rows.
-        rows: The rows in order.
-        source: Name of the log for errors.
-        claims: Facts that the user states.
+    """Yields the single table of a document. `document` is without its rows. `source`: name of the log for errors.
 
     Raises:
         UsageError: The document has a newer version.
@@ -125,6 +119,7 @@ def _parse_table_fields(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_facts(document: dict[str, Any]) -> TableFacts:
+    """Returns the facts about the whole table: program, library, settings, ranks and footer."""
     args = [str(word) for word in _as_list(document.get("args"))]
     config = document.get("config")
     config = config if isinstance(config, dict) else {}
@@ -162,7 +157,7 @@ def _traffic_settings(args: list[str]) -> dict[str, str]:
     settings = {}
     for name, options in _TRAFFIC_FLAGS.items():
         parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
-        # The value is optional, so that a flag without one is no error.
+        # A flag without its value is no error. Only -H alone has a meaning: one context.
         parser.add_argument(*options, dest=name, nargs="?", const="1" if name == _CONTEXTS else None)
         if value := getattr(parser.parse_known_args(args)[0], name):
             settings[name] = str(value)

@@ -130,7 +130,7 @@ class TableBuilder:
         free_count = CHUNK_ROWS - self._row_count
         if len(rows.lines) > free_count:
             for part in rows.split(free_count):
-                yield from self.add_uniform_rows(part, first_row)  # both parts are of its table
+                yield from self.add_uniform_rows(part, first_row)  # it only names their table
             return
         self._entries.append(rows)
         self._row_count += len(rows.lines)

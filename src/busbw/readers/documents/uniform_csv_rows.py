@@ -1,6 +1,7 @@
 """Fast parser for uniform rows of CSV: both placements checked and right, in one line or in two consecutive ones.
 
-tables/uniform_rows.py explains why. One expression, made from the header, finds the rows of a block.
+tables/uniform_rows.py explains the purpose of fast parsers. One regular expression, made from the header, finds the
+rows of a block.
 """
 
 import re
@@ -54,10 +55,7 @@ class CsvLine(NamedTuple):
 class UniformCsvParser:
     """Finds the uniform rows among the lines of a file.
 
-    Args:
-        header: Column names.
-        make_fields: Parses a line on its own.
-        is_aws: True if each line has both placements.
+    `make_fields` parses a line on its own. `is_aws`: each line has both placements.
     """
 
     def __init__(self, header: list[str], make_fields: Callable[[CsvLine], RowFields], *, is_aws: bool) -> None:
@@ -72,12 +70,12 @@ class UniformCsvParser:
             yield lines, None
             return
         groups = self._pattern.groupindex
-        # The group of wrong elements is empty for a line that is no part of a uniform row. Other
-        # names or ranks begin another table.
+        # Consecutive rows with equal values of these groups belong together. The group of wrong elements is empty for a
+        # line that is no part of a uniform row. Other names or ranks begin another table.
         key_groups = [groups[name] - 1 for name in ("wrong_out_of_place", "name", "ranks") if name in groups]
         end = 0
-        for _, group in groupby(self._find_rows(lines), itemgetter(*key_groups)):
-            found = list(group)
+        for _, same_key in groupby(self._find_rows(lines), itemgetter(*key_groups)):
+            found = list(same_key)
             is_uniform = bool(found[0][key_groups[0]])
             start = end
             end += len(found) * (self._lines_per_row if is_uniform else 1)
@@ -147,6 +145,7 @@ def _row_pattern(header: list[str], *, is_aws: bool) -> str | None:
     placement_columns = find_columns(header, {"placement": PLACEMENT_COLUMNS})
     if not {"size", "dtype"} <= shared_columns.keys() or not (is_aws or placement_columns):
         return None
+    # Patterns of the cells of a line, by column. A column without a pattern has any plain cell.
     cells = {column: f"(?P<{field}>{_SHARED_PATTERNS[field]})" for field, column in shared_columns.items()}
     equal_cells = {column: f"(?P={field})" for field, column in shared_columns.items()}
     # A line of AWS has both placements. Otherwise, the second line of a row repeats the shared cells of the first.

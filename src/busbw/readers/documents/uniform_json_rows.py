@@ -1,6 +1,6 @@
 """Fast parser for uniform rows of nccl-tests' JSON: both placements checked and right, without further fields.
 
-tables/uniform_rows.py explains why. All rows of a block are decoded at once.
+tables/uniform_rows.py explains the purpose of fast parsers. All rows of a block are decoded at once.
 """
 
 import re

@@ -70,9 +70,9 @@ def find_cut_rule(beginning: bytes) -> CutRule | None:
     lines = beginning.split(b"\n")[:-1]
     row_count = sum(len(_ROW.findall(line)) for line in lines)
     for rule in (_fixed_width(lines), _YAML):
-        joined = [line for _, line in rule.join((0, line + b"\n") for line in lines)]
-        joined_count = sum(1 for line in joined for _ in _ROW.finditer(line))
-        if joined_count > max(_MIN_ROWS - 1, 2 * row_count):
+        joined = [line for _, line in rule.join((0, line + b"\n") for line in lines)]  # line numbers do not matter
+        joined_count = sum(len(_ROW.findall(line)) for line in joined)
+        if joined_count >= _MIN_ROWS and joined_count > 2 * row_count:
             return rule._replace(is_ambiguous=any(map(_TWO_ROWS.search, joined)))
     return None
 

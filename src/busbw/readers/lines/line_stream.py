@@ -148,7 +148,7 @@ def _join_entries(blocks: Iterable[list[NumberedLine]]) -> Iterator[list[Numbere
                 joined.append((entry[0][0], b" ".join(part.strip() for _, part in entry) + b"\n"))
                 entry = []
             elif len(entry) > _MAX_ENTRY_LINES or byte_count > _MAX_ENTRY_BYTES or not _FIELD.match(line):
-                joined += entry
+                joined += entry  # this object is no entry
                 entry = []
         yield joined
     yield entry

@@ -52,8 +52,8 @@ class LogSource:
     def blocks(self) -> Iterator[bytes]:
         """Yields whole lines together, from the beginning. The rest of a line after `MAX_LINE_BYTES` is left out.
 
-        A longer line is yielded in parts if carriage returns divide it. If the first one is in the rest, the next block
-        begins with the text after it.
+        Carriage returns divide a line. If the first one is within this length, the next block continues the line. If it
+        is in the rest, the next block begins with the text after it.
         """
         file = self.rewind()
         while block := file.read(min(_BLOCK_BYTES, MAX_LINE_BYTES)):
@@ -61,7 +61,6 @@ class LogSource:
             if last_start < len(block):
                 block += file.readline(MAX_LINE_BYTES - (len(block) - last_start))
             yield block
-            # If the last line has a carriage return, the next block has its rest.
             if not block.endswith(b"\n") and b"\r" not in block[last_start:]:
                 _skip_rest_of_line(file)
 
@@ -72,7 +71,7 @@ class LogSource:
 
 
 def _skip_rest_of_line(file: IO[bytes]) -> None:
-    """Skips the rest of a line, up to text after a carriage return. One in the line end does not count."""
+    """Skips the rest of a line. If text of the line follows a carriage return in it, skips only up to this text."""
     is_divided = False
     part = b""
     while not part.endswith(b"\n"):

@@ -103,7 +103,7 @@ def best_interpretation(
     """Returns the interpretation with the fewest contradictions, and their number. On a tie, `preferred` wins."""
     rows = list(rows)
     if not preferred.has_time:
-        return preferred, 0
+        return preferred, 0  # no algbw is compared with bytes / time
     best, min_count = preferred, count_contradictions(rows, preferred)
     if min_count == 0:
         return best, 0
@@ -154,7 +154,7 @@ def ratio(rate: tuple[float, float], numbers: PlacementNumbers) -> RatioInterval
     if numbers.busbw is None:
         return None
     low, high = rate
-    if numbers.algbw is not None:
+    if numbers.algbw is not None:  # bytes / time and the printed algbw both bound the measured algbw
         low, high = (
             max(low, numbers.algbw - numbers.algbw_half_step),
             min(high, numbers.algbw + numbers.algbw_half_step),

@@ -96,7 +96,7 @@ class TableAssembler:
 
     @property
     def accepts_clean_rows(self) -> bool:
-        """True if a row of 13 words can only be a row of the open table."""
+        """True if a row of 13 words, the number of current nccl-tests, can only be a row of the open table."""
         facts = self._facts
         return (
             facts is not None
@@ -136,7 +136,7 @@ class TableAssembler:
             yield from self._begin_without_header(line)
             assert self._facts is not None
             self._facts.columns = ColumnLayout()
-            self._facts.warnings[:] = [
+            self._facts.warnings[:] = [  # instead of the warning of `_begin_without_header`
                 "the header above these rows has no type column, so it is that of another table; the rows are read in "
                 "nccl-tests' order, out of place first"
             ]
@@ -151,12 +151,7 @@ class TableAssembler:
             yield self.make_refusal(row.line, row.text, "figures follow on the next line: the lines are wrapped")
 
     def continue_row(self, text: str, words: list[str]) -> bool:
-        """Adds words to the incomplete row. Returns false if no row is incomplete.
-
-        Args:
-            text: The line.
-            words: Its words.
-        """
+        """Adds the words of a line (`text`) to the incomplete row. Returns false if no row is incomplete."""
         pending = self._pending
         if pending is None:
             return False

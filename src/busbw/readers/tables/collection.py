@@ -31,7 +31,7 @@ def collect(source: str, events: Iterable[Event], max_items_in_memory: int = MAX
 
 
 def _count_items(rows: Sequence[Row]) -> int:
-    """Returns the number of rows without samples that take as much memory as these rows."""
+    """Returns the number of items that the memory of these rows corresponds to. Plain rows have no samples."""
     return len(rows) if isinstance(rows, PlainRows) else sum(map(_count_items_of_row, rows))
 
 

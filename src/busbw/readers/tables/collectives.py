@@ -37,6 +37,7 @@ def rank_bounds(collective: Collective, low: float, high: float) -> tuple[int, i
 
 def names_with_columns(*, has_operator: bool, has_root: bool) -> frozenset[str]:
     """Returns the collectives that match a row with or without an operator and a root."""
+    # `Collective.redop` states if rows of a collective have an operator: always, never or sometimes.
     unexpected = "never" if has_operator else "always"
     return frozenset(
         entry.name for entry in collectives().values() if entry.redop != unexpected and entry.has_root == has_root

@@ -17,6 +17,9 @@ from busbw.readers.tables.quantities import ELEMENT_BYTES, NO_NUMBER
 from busbw.readers.tables.uniform_rows import UniformRows
 from busbw.units import count_text
 
+_MAX_RATIO_OF_ONE_RANK = 0.02
+"""Maximum busbw / algbw that counts as 0, which only one rank has. Two ranks have at least 0.5."""
+
 
 class TableIdentity(NamedTuple):
     """Collective and number of ranks of a table. None if unknown."""
@@ -43,7 +46,7 @@ def identify(
     Args:
         rows: Rows without contradictions.
         ratio: busbw / algbw of the table. None if unknown.
-        facts: Text of the log.
+        facts: Facts that the text of the log states.
         claimed_collective: Collective that the user states.
         source: Name of the log for errors.
 
@@ -144,7 +147,9 @@ def _choose_collective(rows: Sequence[RawRow], possible: frozenset[str], facts: 
     """Returns the collective if only one is possible, or if the hint names a possible one. None otherwise."""
     if facts.hint:
         return facts.hint if facts.hint in possible else None
+    # A log of a collective that is always named would have stated it.
     candidates = {name for name in possible if not collectives()[name].always_named}
+    # Collectives with no defined result in place are not checked there.
     if (is_checked := _is_checked_in_place(rows, facts.columns)) is not None:
         candidates = {name for name in candidates if collectives()[name].checked_in_place == is_checked}
     return next(iter(candidates)) if len(candidates) == 1 else None
@@ -210,7 +215,7 @@ def _allowed_ranks(
     collective: str | None, possible: frozenset[str], ratio: RatioInterval | None, shares: int | None
 ) -> tuple[int, int]:
     """Returns the minimum and maximum number of ranks that the figures allow. A maximum of 0 means unbounded."""
-    if ratio is not None and ratio.contains(0.0) and ratio.high < 0.02:  # one rank transfers nothing
+    if ratio is not None and ratio.contains(0.0) and ratio.high < _MAX_RATIO_OF_ONE_RANK:
         return (1, 1)
     if shares is not None and shares > 1:
         return (shares, shares)

@@ -28,6 +28,8 @@ _MIN_DESCENDING_ROWS = 3
 """Minimum number of rows that show an order of sizes."""
 _SAMPLE_ROWS = 2
 """Number of rows with precise figures that decide about a table first."""
+_AVERAGE_TOLERANCE = 1e-4
+"""Relative tolerance of the footer's average beyond rounding."""
 
 Entry = RawRow | UniformRows
 """A row, or several uniform ones."""
@@ -62,7 +64,7 @@ class TableInference:
         if rows := self._build_stated_rows(entries):
             return rows, []
         settings = dict(self.facts.settings)
-        if sum(map(_count_rows, entries)) > 4 * _SAMPLE_ROWS:
+        if sum(map(_count_rows, entries)) > 4 * _SAMPLE_ROWS:  # in fewer rows, a sample saves little
             builder = self._infer_facts(_select_precise_rows(entries))
             rows, refused = self._build_rows(entries, builder)
             if not refused and self.identity.ranks is not None:
@@ -77,8 +79,8 @@ class TableInference:
     def _build_stated_rows(self, entries: Sequence[Entry]) -> list[Row | PlainColumns]:
         """Returns the rows if all of them agree with the header, which then decides. Otherwise returns nothing."""
         identity = stated_identity(self.facts)
-        may_be_fast = self.facts.columns.unit in ("", "us") and not self._claimed_collective
-        if identity is None or not may_be_fast:
+        has_usual_facts = self.facts.columns.unit in ("", "us") and not self._claimed_collective
+        if identity is None or not has_usual_facts:
             return []
         factor = bandwidth_ratio(identity.collective, identity.ranks)
         builder = RowBuilder(self.facts, identity, Interpretation(), may_have_passes=self._may_have_passes)
@@ -106,7 +108,7 @@ class TableInference:
         if footer_average is not None and builder.busbw_count and is_number(footer_average):
             mean_busbw = builder.busbw_sum / builder.busbw_count
             rounding = builder.busbw_half_steps / builder.busbw_count + half_step(footer_average)
-            tolerance = rounding + abs(mean_busbw) * 1e-4
+            tolerance = rounding + abs(mean_busbw) * _AVERAGE_TOLERANCE
             if abs(mean_busbw - float(footer_average)) > tolerance:
                 warnings.append(
                     f"the footer's average is {footer_average} GB/s, but the rows above average {mean_busbw:.6g} GB/s: "
@@ -127,15 +129,16 @@ class TableInference:
         refused: list[Refusal] = []
         may_be_fast = self._interpretation == Interpretation() and builder.accepts_uniform_rows
         factor = self._factor.middle if self._factor else None
-        remaining = list(reversed(entries))
+        remaining = list(reversed(entries))  # a stack: the next entry is the last
         while remaining:
             entry = remaining.pop()
             if isinstance(entry, UniformRows):
                 if may_be_fast and entry.agrees(factor):
                     rows.append(builder.columns(entry))
-                else:  # the full parser decides about the rows that do not agree
-                    has_parts = may_be_fast and len(entry.lines) > 1
-                    remaining += reversed(entry.split(len(entry.lines) // 2) if has_parts else entry.raw_rows())
+                elif may_be_fast and len(entry.lines) > 1:  # each half may agree
+                    remaining += reversed(entry.split(len(entry.lines) // 2))
+                else:  # the full parser decides
+                    remaining += reversed(entry.raw_rows())
                 continue
             placements = tuple(map(arithmetic.parse_numbers, entry.placement_texts))
             if reason := self._find_contradiction(entry, placements):

@@ -35,7 +35,7 @@ class PlacementText(NamedTuple):
     busbw: str
     wrong: str = ""
     per_iteration: tuple[str, ...] = ()
-    """i_min, i_max, i_p99, i_cv%."""
+    """Columns of -I, the statistics of the iterations: i_min, i_max, i_p99, i_cv%."""
     algorithm: str = ""
     """Algorithm, protocol and channels, such as "ring/ll128/4", with "-" for an unknown one."""
 
@@ -60,10 +60,11 @@ class RawRow(NamedTuple):
     """One entry per placement, or per backend if the log has several side by side."""
     timestamp: str | None
     group: int = 0
+    """Group of ranks under NCCL_TESTS_SPLIT. 0 also without groups."""
     variant: str | None = None
     """Backend or kernel, if the log has a column for it."""
     cycle: int = 0
-    """Pass that the row states. 0 also if it states none."""
+    """Pass (-N) that the row states. 0 also if it states none."""
     figure_fields: Mapping[Placement, dict[str, Any]] = MappingProxyType({})
     """Fields of `Figure` besides the printed figures, such as samples."""
 
@@ -88,7 +89,7 @@ class ColumnLayout(NamedTuple):
 
     @property
     def is_classic(self) -> bool:
-        """True if rows have the columns of current nccl-tests. Unit, root and unnamed placements do not matter."""
+        """True if rows have the columns of current nccl-tests. The unit and a root column do not matter."""
         return (
             self.placements == BOTH and self.has_type and not (self.has_cpu_time or self.backends or self.shows_error)
         )
@@ -103,7 +104,7 @@ _FIGURES_PER_PLACEMENT = {
     4: 4,  # one placement with it
     6: 3,  # two placements without the wrong column
     8: 4,  # two placements with it
-    10: 5,  # with copybw
+    10: 5,  # with a column copybw before that of wrong elements
     16: 8,  # with the four columns of -I
     18: 9,  # with copybw and -I
 }
@@ -226,8 +227,8 @@ def _split_placements(figures: list[str], columns: ColumnLayout) -> tuple[Placem
     placements = []
     for start in range(0, len(figures), width):
         words = figures[start : start + width]
-        if width in (5, 9):  # copybw precedes the wrong column
-            del words[3]
+        if width in (5, 9):
+            del words[3]  # copybw
         placements.append(
             PlacementText(words[0], words[1], words[2], words[3] if len(words) > 3 else "", tuple(words[4:]))
         )

@@ -1,7 +1,7 @@
-"""Plausibility limits for figures of documents. A placement with a figure outside them is refused as damaged.
+"""Plausibility limits for the figures of busbw's records, and for the statistics in nccl-tests' JSON.
 
-The schema checks the types of figures, and this module checks their values. Every accepted row can then be plotted,
-averaged and stored.
+The schema checks the types of figures, and this module checks their values. In records, a placement with
+a figure outside the limits is refused as damaged. Every accepted row can then be plotted, averaged and stored.
 """
 
 from collections.abc import Iterable, Iterator

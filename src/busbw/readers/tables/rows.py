@@ -20,7 +20,7 @@ _PER_ITERATION = ("min_us", "max_us", "p99_us", "cv_percent")
 
 
 class RowBuilder:
-    """Builds the rows of one table in order. Counts the passes of -N and sums busbw to check the footer."""
+    """Builds the rows of one table in order. Counts the passes of -N (`Row.cycle`). Sums busbw to check the footer."""
 
     def __init__(
         self, facts: TableFacts, identity: TableIdentity, interpretation: Interpretation, *, may_have_passes: bool
@@ -82,11 +82,12 @@ class RowBuilder:
         sizes = rows.sizes_bytes
         roots = [-1 if root is None else root for root in rows.roots]
         configurations = zip(rows.dtypes, rows.redops, roots, strict=True)
+        group = 0  # a table with groups accepts no uniform rows
         if all(map(lt, sizes, sizes[1:])):  # no new pass begins after the first row
-            cycle = self._next_cycle(0, sizes[0], next(configurations))
-            self._last_size_by_group[0] = sizes[-1]
+            cycle = self._next_cycle(group, sizes[0], next(configurations))
+            self._last_size_by_group[group] = sizes[-1]
             return [cycle] * len(sizes)
-        return list(map(self._next_cycle, repeat(0), sizes, configurations))
+        return list(map(self._next_cycle, repeat(group), sizes, configurations))
 
     def _make_row(self, raw: RawRow, figures: dict[Placement, Figure], variant: str | None) -> Row:
         identity, groups = self._identity, self._facts.group_ranks

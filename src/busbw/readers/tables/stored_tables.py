@@ -105,6 +105,7 @@ class StoredTables(LazySequence[Table]):
         return map(self._item, range(len(self)))
 
     def _item(self, position: int) -> Table:
+        """Returns the table at a position in the order of first lines."""
         start = self._table_ends[position - 1] if position else 0
         numbers = self._order[start : self._table_ends[position]]
         rows: Sequence[Row]

@@ -34,7 +34,7 @@ _ROW = re.compile(
     re.ASCII | re.MULTILINE,
 )
 _TIME_HALF_STEPS_US = (0.5, 0.0, 0.05, 0.005)
-"""Maximum rounding error of a time, by the length of the point and the decimals. A point has one or two decimals."""
+"""Maximum rounding error of a time, by the length of its point and decimals. Length 1, a lone point, does not occur."""
 _BANDWIDTH_HALF_STEP_GBPS = 0.005
 _MIN_TIME_US = 1.0
 """Below this time, rounding is a large part of the value, so the full parser decides."""
@@ -50,9 +50,7 @@ class UniformFigures(Struct, frozen=True, gc=False):
     def agrees(self, sizes_bytes: Sequence[int], factor: float | None) -> bool:
         """True if the bandwidths of all rows agree with the sizes and the times.
 
-        Args:
-            sizes_bytes: Sizes of the rows.
-            factor: busbw / algbw of the table. None if unknown: busbw is not checked.
+        `factor`: busbw / algbw of the table. None if unknown: busbw is not checked.
         """
         figures, bandwidth_half_step_gbps = self.figures, self.bandwidth_half_step_gbps
         for size_bytes, time_us, half_step_us, algbw_gbps, busbw_gbps in zip(
@@ -172,12 +170,9 @@ def is_uniform_row(text: str, prefix: str) -> bool:
 
 
 def parse_uniform_rows(lines: list[int], texts: list[str], prefix: str) -> UniformRows | None:
-    """Parses consecutive rows. Returns None if one of them is not uniform.
+    """Parses consecutive rows with these line numbers. Returns None if one of them is not uniform.
 
-    Args:
-        lines: Line numbers.
-        texts: Lines with their ends, all of which begin with the prefix.
-        prefix: Text before each row.
+    `texts` are the lines with their ends. All of them begin with the prefix.
     """
     rows = _ROW.findall("".join(texts) if not prefix else "".join([text[len(prefix) :] for text in texts]))
     if len(rows) != len(texts):

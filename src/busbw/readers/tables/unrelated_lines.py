@@ -20,7 +20,7 @@ _ONLY_NAMES = re.compile(r"\s*(?:[a-z_]\w*\s+){1,7}[a-z_]\w*\s*\Z")
 _NODES = re.compile(r"\d\s+nodes?\b")
 """Number of nodes, which a heading may state."""
 _MAX_NAMES = 5
-"""Maximum number of words of letters in a broken row: two in the place of the size and the count, and three others."""
+"""Maximum number of words of letters in a broken row (broken_rows.py): two as size and count, and three others."""
 _TWO_NUMBERS = re.compile(r"[\d.,'] [\d.][\d.,'eE+-]*(?: |\Z)")
 """The end of a number and another number. Every broken row has such a pair, because it has at least five numbers."""
 _WORDS_OF_ROWS = NO_NUMBER.union(DTYPES)
@@ -29,9 +29,7 @@ _WORDS_OF_ROWS = NO_NUMBER.union(DTYPES)
 def is_unrelated(text: str, words: list[str]) -> bool:
     """True if a line cannot change any table or what is known of the document.
 
-    Args:
-        text: The line without its wrapper.
-        words: Its words without the tags of hydra.
+    `text` is without its wrapper, and `words` are without the tags of Hydra, the launcher of MPICH.
     """
     lower = text.lower()
     return (
@@ -40,6 +38,7 @@ def is_unrelated(text: str, words: list[str]) -> bool:
         and _WORDS_OF_ROWS.isdisjoint(words)
         and not _BEGINNING.match(lower)
         and not _ONLY_NAMES.match(lower)
+        # A broken row has few words of letters, and two numbers side by side.
         and (sum(map(str.isalpha, words)) > _MAX_NAMES or not _TWO_NUMBERS.search(" ".join(words)))
         and not ("node" in lower and _NODES.search(lower))
     )

@@ -6,6 +6,7 @@ from busbw.readers.tables.quantities import DTYPES, is_value
 from busbw.readers.text.row_forms import begin_with_counts
 
 _MIN_WORDS = 6
+"""Minimum number of words in a line that looks like a row."""
 _MIN_FIGURES = 5
 """Minimum number of figures in a line that looks like a row."""
 _MIN_FIGURES_WITH_TYPE = 3
@@ -13,7 +14,7 @@ _MIN_FIGURES_WITH_TYPE = 3
 _MAX_OTHER_WORDS = 3
 """Maximum number of words among the figures of such a line: an invalid type or figure, the operator and the root."""
 _FOREIGN_FIGURE = re.compile(r"\d[\d.,']{0,40}\Z")
-"""A figure with the decimal comma or the grouped digits of another language. It makes a row, but a refused one."""
+"""A figure with the decimal comma or the grouped digits of another language. A row with such figures is refused."""
 
 
 def reject_broken_row(words: list[str], *, is_in_table: bool) -> str:

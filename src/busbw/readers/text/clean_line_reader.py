@@ -167,9 +167,10 @@ class CleanLineReader:
             if is_row_without_type:
                 yield from assembler.add_row(line.number, line.text, words)
                 return
-            # The figures belong to the row before them, which is therefore incomplete.
+            # The figures belong to the row before them, which is therefore incomplete. A cut terminal escape looks like
+            # the prefix of another writer, so this row may be in another assembler.
             yield from assembler.refuse_wrapped_row()
-            yield from self.last_row_assembler.refuse_wrapped_row()  # a cut escape looks like another writer's prefix
+            yield from self.last_row_assembler.refuse_wrapped_row()
         yield from assembler.count_unrelated_line()
         if (report := self._hccl.add_line(line.number, body)) is not None:
             yield report

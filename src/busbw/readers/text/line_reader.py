@@ -34,13 +34,13 @@ class LineReader:
         self._unwrapper = Unwrapper()
         self._unwrapper.learn(lines.look_ahead())
         self.wrapper: RowWrapper | None = None
-        """Wrapper of the last row, around the prefix. None if the row before had another one, or while a table of cells
+        """Wrapper that the last two rows share, around their prefix. None if they share none, or while a table of cells
         is open."""
         self._last_wrapper_pattern = ""
         """Pattern of the wrapper of the last row that `read` processed. Empty without such a wrapper."""
         self._grids = GridCollector()
         self._grid_header: list[tuple[int, list[str]]] = [(0, [])]
-        """Header of the last table of cells."""
+        """Header of the last table of cells, with the line number of each row."""
 
     def read(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
@@ -51,6 +51,7 @@ class LineReader:
             yield from self._read_unwrapped_line(number, line, is_cut=line.is_open or (is_cut and not line.is_closed))
         if not inner_lines:
             yield from self._end_grid()
+        # Only a row, or a line in an open table of cells, changes the wrapper.
         if self._clean_lines.last_row_number == number or not self._grids.is_idle:
             self.wrapper = None
             is_single_row = self._grids.is_idle and inner_lines == [self._clean_lines.last_row_text]
@@ -96,7 +97,7 @@ class LineReader:
         if may_be_prose and (body.lstrip().startswith("#") or begin_like_row(body.split())):
             self._grids.discard_html()
         if self._grids.is_html(line.original):
-            body = cleaning.strip_controls(line.original)  # the parser needs the tags that a wrapper could be
+            body = cleaning.strip_controls(line.original)  # with the tags that unwrapping has removed as a wrapper
         if self._grids.accepts(body):
             cells = self._grids.markdown_cells(body)
             if cells is None or not begin_like_row(" ".join(cells).split()):
@@ -123,14 +124,14 @@ class LineReader:
             return
         self._unwrapper.learn(text for _, text in lines)
         for number, text in lines:
-            for line in self._unwrapper.unwrap(text, list):
+            for line in self._unwrapper.unwrap(text, look_ahead=list):  # no line to learn follows
                 yield from self._clean_lines.read(CleanLine(number, text, line.text, line.writer, is_cut=False))
 
     def _read_published_table(self, grid: CellGrid) -> Iterator[Event]:
         """Processes a published table. Other lines may divide it; then all parts have the header of the first one."""
-        header = find_header(grid)
-        if begins_with_size(grid) and len(self._grid_header[-1][1]) == len(grid.rows[0][1]):
+        if not begins_with_size(grid):
+            # Without a size in its beginning, the whole part may be the header of the next part.
+            self._grid_header = find_header(grid) or grid.rows[-MAX_HEADER_ROWS:]
+        elif len(self._grid_header[-1][1]) == len(grid.rows[0][1]):
             grid = CellGrid(grid.first_line, [*self._grid_header, *grid.rows])
-        elif not begins_with_size(grid):
-            self._grid_header = header or grid.rows[-MAX_HEADER_ROWS:]
         yield from read_published_tables(grid, self._clean_lines.context, self._claims)

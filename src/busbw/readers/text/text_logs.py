@@ -1,8 +1,8 @@
 """Reads text line by line: tables of nccl-tests and similar tools within any other output, and published tables.
 
-Most lines of a long log are clean rows of one process and lines of headers. Shortcuts read them without cleaning. All
-other lines take the general way: `LineReader` removes their wrappers, and `CleanLineReader` classifies them. Both ways
-give equal results. Only the open tables are kept in memory.
+Most lines of a long log are rows of one process and lines of headers, after a prefix that repeats. Shortcuts read them
+without cleaning. All other lines take the general way: `LineReader` removes their wrappers, and `CleanLineReader`
+classifies them. Both ways give equal results. Only the open tables are kept in memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,6 +57,7 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
         if len(line) >= MAX_LINE_BYTES:
             yield Refusal(line=number, text="", reason=f"the line has more than {MAX_LINE_BYTES >> 20} MiB")
         whole_text = line.decode("utf-8", errors="replace")
+        # `remove_from` returns an empty text for a line with another wrapper.
         text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
         text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
         if text_after_prefix.endswith(ROW_ENDS) and assembler.accepts_clean_rows:

@@ -107,9 +107,7 @@ def may_have_anchor(text: str) -> bool:
 def find_anchor(text: str, bar_count: int = 0) -> Anchor | None:
     """Returns the first row, header line, footer line or line of Markdown cells in a text; None if it has none.
 
-    Args:
-        text: Text of a line.
-        bar_count: Number of vertical bars in the wrapper's prefix, if the line may consist of Markdown cells.
+    `bar_count`: number of vertical bars in the wrapper's prefix, if the line may consist of Markdown cells.
     """
     if _has_type_word(text) and (start := layouts.find_row_start(text)) >= 0:
         return Anchor(start, _ROW_POSITION, parse_integer(text[start:].split(None, 1)[0]) or 0)
@@ -132,5 +130,5 @@ def _find_cells(text: str, bar_count: int) -> Anchor | None:
     is_line_of_cells = text.rstrip().endswith("|") and text.count("|") > _MIN_CELLS + bar_count
     if not is_line_of_cells:
         return None
-    prefix_length = sum(len(part) + 1 for part in text.split("|", bar_count)[:bar_count])
+    prefix_length = sum(len(part) + 1 for part in text.split("|", bar_count)[:bar_count])  # up to its last bar
     return Anchor(text.index("|", prefix_length), None)

@@ -1,4 +1,4 @@
-"""Finds the lines of a log in one column of CSV or of text with tabs, as log services export them.
+"""Finds the lines of a log (messages) in one column of CSV or of text with tabs, as log services export them.
 
 A message in the last column needs no such treatment: the columns before it are a prefix (prefixes.py).
 """

@@ -8,8 +8,7 @@ A prefix consists of words and separators. Its shape is the prefix without the w
 - A *unique* field has a new value in most lines, as identifiers of log entries do. It does not name the writer.
 
 A field counts as fixed until the lines with an anchor (anchors.py) give evidence against that. The evidence is the
-*changes* of the field: different values in a line and in the last line before it that has a position in a table. A
-change is
+*changes* of the field: different values in a line and in the last line before it with an `Anchor.position`. A change is
 
 - an *increase*, if the later line continues the table, and the value is larger and new: line numbers 7, 8;
 - a *restart*, if the later line is a row that may begin another table, and the value is smaller: line numbers 90, 7;
@@ -164,7 +163,7 @@ class _Shape:
         The other fields begin a number."""
         self._writers: dict[tuple[str, ...], str] = {}
         self._last_observed: tuple[tuple[str, ...], Anchor] | None = None
-        """Words and anchor of the last observed line with a position."""
+        """Words and anchor of the last observed line with an `Anchor.position`."""
         self._last_words: tuple[str, ...] | None = None
         """Words of the last argument of `writer`."""
         self._line_count = 0

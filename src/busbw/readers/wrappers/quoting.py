@@ -96,7 +96,7 @@ class QuotedStrings:
 
     def __init__(self, keys: set[str]) -> None:
         self._keys = keys
-        """Keys of strings that hold lines. Several scanners of one log share them."""
+        """Keys of strings that hold lines; "" stands for strings without a key. All scanners of one log share them."""
         self._array_key = ""
         """Key of the open array. Empty if no array is open, or if it has no key."""
 

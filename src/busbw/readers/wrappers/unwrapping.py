@@ -1,8 +1,8 @@
 """Removes the wrappers of a log from its lines: prefixes, suffixes, quoting and markup.
 
 A wrapper is detected from the lines themselves. `learn` reads lines ahead, and `unwrap` applies what they showed.
-anchors.py finds the lines that identify themselves, prefixes.py compares the texts before them, and quoting.py finds
-strings that hold lines. delimited.py finds the column of a message.
+anchors.py finds rows and lines of headers and footers by their own text, and prefixes.py compares the texts before
+them. quoting.py finds strings that hold lines, and delimited.py finds the column of a message.
 """
 
 import copy
@@ -84,10 +84,13 @@ class Unwrapper:
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
+        """Keys of the strings that hold lines, shared by all `QuotedStrings`."""
         self._strings = QuotedStrings(self._keys)
         self._column = MessageColumn()
         self._surroundings = PrefixTable()
+        """Texts around strings. They name writers, as prefixes do."""
         self._prefixes = PrefixTable()
+        """Texts before lines."""
         self._bar_count = 0
         """Number of vertical bars in the prefix of Markdown tables."""
         self._suffix = ""
@@ -129,9 +132,7 @@ class Unwrapper:
     def unwrap(self, line: str, look_ahead: Callable[[], Iterable[str]]) -> Iterator[UnwrappedLine]:
         """Yields the lines of the log within one line of the file. Blank ones are left out.
 
-        Args:
-            line: Line of the file.
-            look_ahead: Returns lines that follow and were not learned. Called if the line shows an unknown wrapper.
+        `look_ahead` returns lines that follow and were not learned. It is called if the line shows an unknown wrapper.
         """
         first_writer = ""
         for part in self._split(line, self._strings):
@@ -163,6 +164,9 @@ class Unwrapper:
 
     def _split(self, line: str, strings: QuotedStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
         """Yields the lines within strings and markup.
+
+        The first form that is found divides the line: the column of messages, tabs between messages, strings, or line
+        breaks. Texts of the first three forms are split again.
 
         Args:
             line: Line of the file, or a text in it.

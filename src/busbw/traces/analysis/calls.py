@@ -167,7 +167,8 @@ def _list_rank_calls(
     exchanged = np.flatnonzero(is_exchange)
     leaders = _find_leaders(operations, exchanged)
     is_leader = (leaders == np.arange(len(operations))) & ~is_captured
-    call_of = np.where(is_captured, -1, (np.cumsum(is_leader) - 1)[leaders])  # counts within the rank
+    # Calls are numbered within the rank here. The number of a call is the number of leaders before its leader.
+    call_of = np.where(is_captured, -1, (np.cumsum(is_leader) - 1)[leaders])
 
     start_ns, end_ns = times
     call_start_ns, call_end_ns = start_ns[is_leader], end_ns[is_leader]
@@ -179,8 +180,10 @@ def _list_rank_calls(
     if rank.device_clock == DeviceClock.DURATION:  # start and end have served only for the duration
         for unknown in (start_ns, call_start_ns, call_end_ns):
             unknown[:] = np.nan
+
     function = operations["function"][is_leader].astype(np.int64)
     function[call_of[exchanged]] = EXCHANGE
+
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
     # The times of a modelled trace contain only computation, so the duration of its steps stays unknown.
     has_only_host_times = np.isnan(start_ns).all() and not trace.is_modelled

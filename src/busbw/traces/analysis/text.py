@@ -61,6 +61,7 @@ def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[Column]:
     def column(name: str, text: Callable[[OperationRow], str], weight: int = 0, *, is_number: bool = True) -> Column:
         return Column(name, tuple(map(text, rows)), is_number, weight)
 
+    # Low weights are dropped first if the columns do not fit (`Column.weight`).
     return [
         column("communicator", lambda row: analysis.groups[row.group].label, is_number=False),
         column("ranks", lambda row: _group_size_text(analysis, row), 4),

@@ -64,13 +64,14 @@ def _cut_to_common_sequences(builder: TraceBuilder) -> None:
         for key in np.unique(keys[keys >= 0]).tolist():
             users.setdefault(key, []).append((rank, np.flatnonzero(keys == key)))
     removed: dict[RankBuilder, list[Numbers]] = {}
-    for members in users.values():
-        kept = np.unique(np.concatenate([rank.sequences[own] for rank, own in members]))  # first those of any rank
-        for rank, own in members:
+    for ranks_with_own in users.values():
+        # Sequence numbers that any rank has, and then without those that a rank dropped.
+        kept = np.unique(np.concatenate([rank.sequences[own] for rank, own in ranks_with_own]))
+        for rank, own in ranks_with_own:
             sequences = rank.sequences[own]
             dropped = np.setdiff1d(kept[kept < sequences.max()], sequences)
             kept = np.setdiff1d(kept, dropped)
-        for rank, own in members:
+        for rank, own in ranks_with_own:
             removed.setdefault(rank, []).append(own[~np.isin(rank.sequences[own], kept)])
     for rank, parts in removed.items():
         left_out = np.concatenate(parts)

@@ -109,7 +109,8 @@ def _limitations(model: Model, ranks: int, group: int) -> Iterator[str]:
     facts = []
     if group < model.group:
         facts.append(f"{group} ranks instead of {model.group}")
-    if 1 < group == ranks:
+    is_only_group = group == ranks
+    if is_only_group and group > 1:
         facts.append("no replica to exchange with")
     if facts:
         world, *others = _PARALLELISMS[model.parallelism].communicators

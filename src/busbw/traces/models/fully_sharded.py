@@ -24,16 +24,16 @@ def append_step(timeline: Timeline, model: Model, _step: int) -> None:
     forward_flops = model.score_flops + model.matrix_flops(matrices)
     prefetch = Flag.IN_PLACE | Flag.GAP_OVERLAPPED  # the computation before the call runs during the previous operation
     timeline.call(Function.ALL_GATHER, WORLD, root_shard, flags=Flag.IN_PLACE)
-    timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=Flag.IN_PLACE)
+    timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=Flag.IN_PLACE)  # the first layer
     for layer in range(model.layers - 1):
-        # The computation of the first layer waits until its parameters are gathered, so nothing overlaps before it.
+        # Gathers the next layer and computes this one. Before the first layer, no computation overlaps.
         timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=prefetch if layer > 0 else Flag.IN_PLACE)
         timeline.compute(forward_flops)
     # The last layer, and the output embedding in both passes. A backward pass computes twice as much as a forward pass.
     timeline.compute(forward_flops + (1 + 2) * model.matrix_flops(model.embedding_parameters))
     for layer in reversed(range(model.layers)):
         if layer > 0:
-            timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=prefetch)
+            timeline.call(Function.ALL_GATHER, WORLD, block_shard, flags=prefetch)  # the layer before
         timeline.compute(2 * forward_flops)
         timeline.call(Function.REDUCE_SCATTER, WORLD, block_shard, "float", "avg", flags=Flag.GAP_OVERLAPPED)
     timeline.call(Function.REDUCE_SCATTER, WORLD, root_shard, "float", "avg")

@@ -46,7 +46,7 @@ def append_step(timeline: Timeline, model: Model, _step: int) -> None:
         timeline.compute(model.matrix_flops(parameters))  # gradient of the weights
 
     def gather_gradient() -> None:
-        """Appends the backward pass of a `reduce` of the forward pass, during the computation of the weights."""
+        """Appends the backward pass of a `reduce`, after the overlapped gradient of the weights in `backward`."""
         gather(Flag.GAP_OVERLAPPED)
 
     reduce()  # input embedding

@@ -92,6 +92,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     lost = int(header["lost_count"])
     missing = reserved - len(records)  # the file was cut off
     empty = _count_empty(records)
+    # Only the first cause is reported: a lost operation can also be a missing or an empty record.
     if lost:
         reason = "because of the size limit, a full disk or a slow one"
         builder.add_problem(f"{name}: {count_text(lost, 'operation')} could not be recorded, {reason}")

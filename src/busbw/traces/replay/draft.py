@@ -72,7 +72,7 @@ def cut_ranks(draft: Draft, ranks: int) -> None:
     Counts stay as recorded, because a count belongs to one rank or one peer and not to the communicator.
     """
     draft.ranks = {rank: draft.ranks[rank] for rank in range(ranks)}
-    remaining = [  # for each communicator, its own ranks that are below `ranks` in the job
+    remaining = [  # for each communicator: the own ranks of its members that remain
         [own_rank for own_rank, member in enumerate(members) if member is not None and member < ranks]
         for members in draft.communicators
     ]

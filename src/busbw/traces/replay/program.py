@@ -167,7 +167,10 @@ def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperati
 
 
 def _gaps_ns(rank: RankDraft, groups: Iterable[Sequence[int]]) -> dict[int, int]:
-    """Returns the gap of the first operation of each group and communicator, by position. Unknown gaps are absent."""
+    """Returns the gap of the first operation of each group and communicator, by position. Unknown gaps are absent.
+
+    A gap is the time from the end of the earlier operations on the communicator to the first start in the group.
+    """
     communicators = rank.operations["communicator"].tolist()
     starts, ends = (rank.operations[name].tolist() for name in ("device_start_ns", "device_end_ns"))
     previous_ends: dict[int, int] = {}

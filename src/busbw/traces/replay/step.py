@@ -120,6 +120,7 @@ def _carry_bounds(
         # A rank with carried bounds comes first. If no such rank is left, no chain joins the others to the reference.
         rank = next((candidate for candidate in pending if candidate in bounds), pending[0])
         pending.remove(rank)
+        # The rank's own step replaces the carried bounds if it contains their first operation.
         bounds[rank] = _bounds_on_rank(trace.ranks[rank], number, bounds.get(rank))
         carried: dict[int, Bounds] = {}
         for operations, own_column in matched_by_rank[rank]:
