@@ -167,7 +167,7 @@ class ChildProcesses:
         if self._end_at_s is None or now_s < self._end_at_s:
             if not self._is_end_requested():
                 return
-            self._end_at_s = now_s
+            self._end_at_s = now_s  # the 10 s until SIGKILL begin, and later calls skip this condition
         for child in running:
             if not child.was_terminated:
                 self._terminate(child)
