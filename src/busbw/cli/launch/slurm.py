@@ -176,6 +176,7 @@ def slurm(
             remedy="set --submit-with sbatch, start within an allocation (salloc), or give --hostfile",
         )
 
+    # Number of processes on each node without a number in the host file.
     default_processes = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
     node_count = nodes or current_allocation.nodes or 1
     hosts = read_hosts(options, None, hostfile, processes=default_processes)
