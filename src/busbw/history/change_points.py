@@ -94,6 +94,7 @@ def change_points(
         return []
     cuts = sorted(_find_cuts(series, 0, len(series), false_alarms))
     bounds = [0, *cuts, len(series)]
+    # A cut was found in a part that may have contained further changes. Now its neighbors bound the part of its search.
     for index in range(1, len(bounds) - 1):
         low, high = bounds[index - 1], bounds[index + 1]
         _, cut = _largest_separation(_logarithms(series[low:high]))
