@@ -2,10 +2,6 @@
 
 `processes.run_all` is the interface for the launchers. "Command" means the local child process, such as ssh, mpirun or
 the program itself. `command_start` starts a command, `command_output` reads its pipes.
-
-A policy can have a grace period, which begins when a command ends. Commands that still run at the
-end of this period get a signal, and SIGKILL 10 s later (`_end_overdue`). `processes.job_exit_code` decides the job's
-exit code.
 """
 
 import os
