@@ -51,8 +51,8 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
 
 def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
     """Runs the plan to its end and returns the exit code. Without callbacks the commands inherit busbw's output."""
-    # The processes get `end_signal` if busbw dies, and on a second interrupt. If busbw dies, SIGTERM is the engine's
-    # first signal: the engine still writes its rows. As a second signal, SIGTERM ends the engine at once, without rows.
+    # The processes get `end_signal` if busbw dies, and several processes on a second interrupt. If busbw dies, it is
+    # their first signal, and after SIGTERM the engine still writes its rows. A second SIGTERM ends the engine at once.
     if len(plan.commands) == 1:
         policy = processes.TerminationPolicy(end_signal=signal.SIGTERM)
         return processes.run_all(plan.commands, callbacks, policy)[0].code
