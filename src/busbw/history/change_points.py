@@ -94,6 +94,7 @@ def change_points(
         return []
     cuts = sorted(_find_cuts(series, 0, len(series), false_alarms))
     bounds = [0, *cuts, len(series)]
+    # A cut was found in a part that may have contained further changes. Now its neighbors bound the part of its search.
     for index in range(1, len(bounds) - 1):
         low, high = bounds[index - 1], bounds[index + 1]
         _, cut = _largest_separation(_logarithms(series[low:high]))
@@ -172,13 +173,14 @@ def _is_significant(
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the centered ranks of the values; equal values share their mean rank. Their sum is zero."""
+    """Returns the centered ranks of the values; equal values share their mean rank. The sum of all ranks is zero."""
     import numpy as np
 
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last_ranks = np.cumsum(counts)  # the rank of the last of each value, from 1
-    ranks: NDArray[np.float64] = (last_ranks - (counts - 1) / 2)[inverse] - (len(values) + 1) / 2
-    return ranks
+    shared_ranks = last_ranks - (counts - 1) / 2
+    centered: NDArray[np.float64] = shared_ranks[inverse] - (len(values) + 1) / 2  # the mean of all ranks
+    return centered
 
 
 def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Trends: runs of the same measurement in order of time, scored by bands of sizes.
+"""Trends: runs of the same measurement in order of time, scored by bands of sizes (latency, middle, plateau).
 
 A trend contains only runs with equal `TrendKey`. Bandwidths of different sizes are never averaged. Instead, each time
 is compared with the usual time of its size: the median over the runs that have the size. A run's score in a band is the

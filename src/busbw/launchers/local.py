@@ -19,7 +19,7 @@ class LocalTarget:
     """Settings of a local job with several processes."""
 
     port: int = 0
-    """Free port on which process 0 listens. Unused by a single process."""
+    """Free port on which process 0 listens. 0 is valid only for a single process, which does not listen."""
 
 
 def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
@@ -51,8 +51,8 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
 
 def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
     """Runs the plan to its end and returns the exit code. Without callbacks the commands inherit busbw's output."""
-    # The end signal is SIGTERM, not SIGKILL. If this process dies, SIGTERM is the engine's first signal, and the engine
-    # still writes its rows. After an interrupt, SIGTERM is the second signal: the engine exits at once, without rows.
+    # The processes get `end_signal` if busbw dies, and several processes on a second interrupt. If busbw dies, it is
+    # their first signal, and after SIGTERM the engine still writes its rows. A second SIGTERM ends the engine at once.
     if len(plan.commands) == 1:
         policy = processes.TerminationPolicy(end_signal=signal.SIGTERM)
         return processes.run_all(plan.commands, callbacks, policy)[0].code

@@ -270,10 +270,10 @@ class MpirunOutput:
         others = {process: ExitStatus(code) for process, code in self._process_codes.items() if process}
         first_code = self._process_codes.get(0)
         if first_code is None:
-            # Process 0 reported no code. As a terminated process, it leaves the decision to another one.
+            # Process 0 reported no code. A process that counts as terminated leaves the decision to a failed one.
             first_status = ExitStatus(0, was_terminated=True)
         else:
-            # After a crash, mpirun interrupts process 0, perhaps before it has noticed the loss.
+            # After a crash, mpirun interrupts process 0, perhaps before process 0 has noticed the loss.
             was_interrupted = first_code in _INTERRUPTED_CODES and any(map(processes.has_crashed, others.values()))
             first_status = ExitStatus(first_code, was_terminated=was_interrupted)
         statuses = [first_status, *others.values()]

@@ -67,7 +67,7 @@ def stream(path: Path | str) -> Iterator[Record | None]:
 
 
 def stream_lines(path: Path | str, decoder: msgspec.json.Decoder[_Line], header: type) -> Iterator[_Line | None]:
-    """Yields the lines of a file as `stream` does.
+    """Yields the lines of a file as `stream` does, but also for other records, such as those of a search.
 
     Args:
         path: The file.

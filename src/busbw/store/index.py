@@ -56,7 +56,8 @@ CREATE INDEX series_by_kind ON series(collective, dtype);
 """
 """files: one row per log, with the `answer` if the log is the record of a search (`busbw find`).
 runs: one row per table of a log. series: one row per configuration of a run. points: one row per measurement.
-`series.member` holds `Row.group`, the group of ranks, because "group" is a word of SQL."""
+`series.member` holds `Row.group`, the group of ranks, because "group" is a word of SQL. The classes of query.py explain
+the other columns."""
 
 _LOCK_LIMIT_S = 60
 """Maximum wait for another process that updates the index."""

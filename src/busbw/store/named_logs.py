@@ -53,7 +53,7 @@ def read_named_logs(
             log = readers.read(path)
         except BusbwError as error:
             if not all(named_log.is_in_folder for named_log in named_logs):
-                raise
+                raise  # the user named the log itself
             problem = f"{path_text(path)} was skipped: {error}"
             problems.append(problem)
             if isinstance(error, SearchRecordError):

@@ -100,6 +100,7 @@ class StoredPoint(Struct, frozen=True):
     ranks: int | None
     group: int
     variant: str | None
+    """Library or kernel, if the table compares several."""
     size_bytes: int
     placement: Placement
     cycle: int

@@ -23,7 +23,7 @@ _CIRCUMSTANCE_NAME = re.compile(r"machine\.|iterations$|version|build$|driver|pl
 
 
 def insert_log(cursor: sqlite3.Cursor, file_id: int, log: Log, *, changed_s: float) -> None:
-    """Inserts the tables of results in the log into the index, each as one row of `runs`.
+    """Inserts the tables of a log into the index: each as one row of `runs`, with its series and their points.
 
     Args:
         cursor: Cursor within a transaction.

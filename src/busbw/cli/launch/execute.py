@@ -36,6 +36,7 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
         return ExitCode.GOOD
     for remark in plan.remarks:
         click.echo(f"busbw: {remark}", err=True)
+    # `check_interrupt` raises an interrupt if a signal has arrived. During `submit`, the launcher handles the signals.
     with (
         checked_interrupts() as check_interrupt,
         open_destination(options.records_path, options.store, options.run_name) as destination,

@@ -44,6 +44,7 @@ class RecordFile:
             OSError: The file cannot be created.
         """
         flags = os.O_WRONLY | os.O_NOFOLLOW
+        # An empty file is used again. With O_EXCL, any other existing file is an error.
         is_created = not is_empty_record(self.path)
         if is_created:
             flags |= os.O_CREAT | os.O_EXCL

@@ -18,12 +18,7 @@ import click
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launch.hosts import PORTS, read_hosts
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
-from busbw.cli.launch.slurm_checks import (
-    check_job_options,
-    check_output_options,
-    require_export,
-    require_gpu_support,
-)
+from busbw.cli.launch.slurm_checks import check_job_options, check_output_options, require_export, require_gpu_support
 from busbw.cli.launch.slurm_nodes import find_nodes_by_switch, sort_hosts, with_all_processors
 from busbw.cli.launch.slurm_steps import execute_steps
 from busbw.cli.options.deprecated import renamed_option
@@ -95,13 +90,7 @@ def _add_slurm_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.option("--topology-order", is_flag=True, help="Order the ranks by network switch.")
 @click.option("--container-image", metavar="IMAGE", help="Run in this container, with Pyxis and Enroot.")
 @click.option("--container-mounts", metavar="FROM:TO,...", help="Folders of the node to mount in the container.")
-@click.option(
-    "--mpi",
-    default="none",
-    show_default=True,
-    metavar="KIND",
-    help="Slurm's MPI plugin, if srun needs one.",
-)
+@click.option("--mpi", default="none", show_default=True, metavar="KIND", help="Slurm's MPI plugin, if srun needs one.")
 @click.option(
     "--repeat", "steps", type=click.IntRange(1, launcher.MAX_STEPS), default=1, metavar="N", help="Measure N times."
 )
@@ -176,6 +165,7 @@ def slurm(
             remedy="set --submit-with sbatch, start within an allocation (salloc), or give --hostfile",
         )
 
+    # Number of processes on each node without a number in the host file.
     default_processes = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
     node_count = nodes or current_allocation.nodes or 1
     hosts = read_hosts(options, None, hostfile, processes=default_processes)
@@ -196,13 +186,11 @@ def slurm(
     if requested_gpus is None:
         requested_gpus = current_allocation.gpus_per_node or None  # 0: no GPU is allocated
     job = options.job(
-        program,
-        nodes=len(hosts) or node_count,
-        processes_per_node=default_processes,
-        requested_gpus=requested_gpus,
+        program, nodes=len(hosts) or node_count, processes_per_node=default_processes, requested_gpus=requested_gpus
     )
     if is_batch:
         require_export(job, job_options)
+
     target = SlurmTarget(
         folder=_job_folder(folder, job) if is_batch else None,
         in_allocation=bool(current_allocation.job),
@@ -227,6 +215,7 @@ def slurm(
         # A script can be submitted many times, so its name has no random part.
         _print_script(replace(job, name=f"busbw-{options.first_word.replace('_', '-')}"), target)
         return ExitCode.GOOD
+
     is_own_job_of_srun = not is_batch and not current_allocation.job
     if is_own_job_of_srun and exclusive:
         max_processes_per_node = max([default_processes, *(host.processes for host in hosts)])

@@ -1,6 +1,7 @@
 """Options `--max-quadruples` and `--records-folder` of the commands that measure in blocks.
 
-A block is one start of the engine. A quadruple is four blocks in the order ABBA or BAAB of the sides A and B.
+A block is one start of the engine. A quadruple is four blocks in the order ABBA or BAAB of the sides A and B. The sides
+are first compared after FIRST_LOOK quadruples.
 """
 
 from collections.abc import Callable, Iterator

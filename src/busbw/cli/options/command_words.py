@@ -1,4 +1,4 @@
-"""Words of an option with a command as its value."""
+"""Splits the values of options that are commands, such as `--ssh` and `--mpirun`, into words."""
 
 import shlex
 
@@ -6,7 +6,7 @@ from busbw.errors import UsageError
 
 
 def split_command(option: str, text: str) -> tuple[str, ...]:
-    """Splits the value of an option that is a command, such as `--ssh 'ssh -p 2222'`, into words.
+    """Returns the words of a command that is the value of an option, such as `--ssh 'ssh -p 2222'`.
 
     Raises:
         UsageError: The command is empty, or its quotes do not match.

@@ -53,17 +53,14 @@ def _complete_word(context: click.Context, parameter: click.Parameter, incomplet
     """Proposes the collective, then flags and their values."""
     words: Sequence[str] = context.params.get(_NAME) or ()
     if not words:
-        return [
-            *complete_collective(context, parameter, incomplete),
-            *matching_items([COMM_OPS], incomplete),
-        ]
+        return [*complete_collective(context, parameter, incomplete), *matching_items([COMM_OPS], incomplete)]
     flags = _allowed_flags(context.command, words)
-    flag = next((flag for flag in flags if words[-1] in flag.names), None)
-    if flag is None or not flag.placeholder:
+    previous_flag = next((flag for flag in flags if words[-1] in flag.names), None)
+    if previous_flag is None or not previous_flag.placeholder:  # the previous word needs no value
         return _flag_items(flags, incomplete)
-    if flag.takes_file:
+    if previous_flag.takes_file:
         return [CompletionItem(incomplete, type=FILE)]
-    return matching_items(flag.values, incomplete)
+    return matching_items(previous_flag.values, incomplete)
 
 
 def _allowed_flags(command: click.Command, words: Sequence[str]) -> Sequence[EngineFlag]:

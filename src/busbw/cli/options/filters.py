@@ -68,6 +68,7 @@ def build_filter(now: datetime, collective: str | None, **values: Any) -> Filter
     """
     min_bytes, max_bytes = _parse_sizes(values.pop("sizes"))
     since, until = values.pop("since"), values.pop("until")
+    # The other options have the names of fields of the filter.
     return Filter(
         collective=collective_name(collective) if collective else None,
         since_s=parse_time(since, now, "--since"),

@@ -28,16 +28,16 @@ def launched_command(
     fixed_values: Mapping[str, object],
     make_engine_words: Callable[[Words], tuple[str, ...]],
 ) -> click.Command:
-    """Returns a command that starts a job of a launcher, with the engine words of a check or a search.
+    """Returns a command such as `busbw find slurm`, which starts a search or a check as a job of a launcher.
 
-    The command has the options of the launcher, the options that process 0 gets, and the options for files with the
-    result.
+    The command has the options of the launcher, and those of `busbw find` or `busbw doctor` that are passed to the
+    processes of the job or name a file for the result.
 
     Args:
-        launch_command: Command of the launcher.
-        own_parameters: Parameters of the command without a launcher.
-        passed_on: Names of the own parameters that are passed to the commands in the job. `as_json` is among them.
-        exports: Files for the result, which process 0 sends as JSON.
+        launch_command: Command of the launcher, such as `busbw launch slurm`.
+        own_parameters: Parameters of `busbw find` or `busbw doctor` without a launcher.
+        passed_on: Names of the own parameters that are passed to the processes. `as_json` is among them.
+        exports: Files for the result, which process 0 prints as a line of JSON.
         result_type: Type of the result.
         fixed_values: Values, by parameter name, of launcher options that the user cannot set for such a job. The
             launcher may lack some of these options. The value of `store` is replaced by a temporary folder.
@@ -68,10 +68,12 @@ def launched_command(
             write_exports(exports, msgspec.json.decode(line, type=result_type), export_paths)
             return bool(words["as_json"])
 
-        launch_values = {"words": (), **fixed, **values}  # `words`: those after `--`; such a job has none
+        # `words` are flags of the engine. Only `busbw find` has them: it adds them to the parameters of this command.
+        launch_values = {"words": (), **fixed, **values}
         with ExitStack() as resources:
             if "store" in fixed:  # the launcher needs a folder for its files, although no record is written
                 launch_values["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))
+            # `common_options` of cli/launch/options.py gives `handle_result` and `engine_words` to the launcher.
             code: int = launch(handle_result=handle_result, engine_words=make_engine_words(words), **launch_values)
         return code
 

@@ -1,4 +1,4 @@
-"""Destination of a run's record: a file, or a run folder in the store, with the run file `run.json` beside it."""
+"""Destination of a run's record: a file, or a run folder in the store, which also contains the run file `run.json`."""
 
 import os
 import shutil
@@ -67,12 +67,12 @@ def is_empty_record(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class RunDestination:
-    """Path of a run's record, and the callback at the end of the run."""
+    """Path of a run's record, and the function that the command must call at the end of the run."""
 
     path: Path
     """Path of the record."""
     on_exit: Callable[[int], None]
-    """Called with the exit code at the end."""
+    """Adds the exit code to `run.json`. Has no effect with `--records`."""
 
 
 @contextmanager

@@ -2,10 +2,6 @@
 
 `processes.run_all` is the interface for the launchers. "Command" means the local child process, such as ssh, mpirun or
 the program itself. `command_start` starts a command, `command_output` reads its pipes.
-
-A policy can have a grace period, which begins when a command ends. Commands that still run at the
-end of this period get a signal, and SIGKILL 10 s later (`_end_overdue`). `processes.job_exit_code` decides the job's
-exit code.
 """
 
 import os
@@ -167,7 +163,7 @@ class ChildProcesses:
         if self._end_at_s is None or now_s < self._end_at_s:
             if not self._is_end_requested():
                 return
-            self._end_at_s = now_s
+            self._end_at_s = now_s  # the 10 s until SIGKILL begin, and later calls skip this condition
         for child in running:
             if not child.was_terminated:
                 self._terminate(child)

@@ -132,7 +132,8 @@ def raise_open_file_limit(commands: int) -> None:
 def _environment(command: Command) -> dict[str, str]:
     """Returns busbw's environment merged with the variables of the command.
 
-    If the command sets one of WORLD_VARIABLES, it inherits none of these variables, which may belong to another job.
+    WORLD_VARIABLES define a job and the place of a process in it. A command that sets one of them inherits none of
+    them, because those of busbw's environment may belong to another job.
     """
     command_variables = dict(command.environment)
     sets_world = not command_variables.keys().isdisjoint(WORLD_VARIABLES)

@@ -215,11 +215,11 @@ class LaunchCallbacks:
     on_line: Callable[[bytes], None]
     """Receives each line of process 0's stdout, with its newline.
 
-    The callback raises BrokenPipeError if the reader of the output has closed. The launcher then closes its pipe, or
-    cancels the job if there is no pipe.
+    The callback raises BrokenPipeError if the reader of the output has closed. The launcher then closes the pipe that
+    it reads, or cancels the job if there is no pipe.
     """
     on_wait: Callable[[], None]
-    """Called at least once a second."""
+    """Called at least once a second, except while a command of Slurm runs. The caller can update its display."""
     on_status: Callable[[str], None] = lambda _text: None
     """Receives the reason of the current wait, such as "waiting: 2 of 4 tasks pending (Resources)". An empty text, or
     the first line of stdout, ends the wait. Launchers may repeat a text."""

@@ -2,8 +2,6 @@
 
 All launchers except Kubernetes and Slurm's batch jobs run a job through this module. It starts programs, forwards
 signals and reads pipes (`child_processes`). Short queries of other programs do not use this module.
-
-If the policy has a grace period, it begins when a command ends. The other commands must end within it (`GracePeriod`).
 """
 
 import os

@@ -35,7 +35,7 @@ class KubernetesPlan(LaunchPlan):
     program: str
     """Name of the program without its folder. Its lines of stderr begin with this name."""
     commands: tuple[Command, ...]
-    """Creates the workload, creates the objects that it owns, and resumes it if busbw does that, in this order."""
+    """In this order: creates the workload, creates the objects that it owns, and resumes it if no queue does that."""
     poll_commands: tuple[Command, ...]
     """Commands that observe the job while it runs."""
 

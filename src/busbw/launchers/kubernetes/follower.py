@@ -84,7 +84,7 @@ class JobFollower:
         self._canceled_at_s: float | None = None
         """Time at which the job was deleted because of a signal or of failed processes. None before."""
         self._failed_code: int | None = None
-        """Exit code of the job after failed processes caused the others to be canceled. None otherwise."""
+        """Exit code of a job that was canceled because processes failed; `run` prefers it. None otherwise."""
 
     def run(self) -> int:
         """Creates, follows and deletes the job, and returns its exit code.

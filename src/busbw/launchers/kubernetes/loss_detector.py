@@ -27,6 +27,9 @@ class LossDetector:
     def lost_reason(self, pod: objects.Pod, reader: LogReader | None, now_s: float) -> str:
         """Returns the reason why the pod is lost, or the empty string if it may be alive.
 
+        A pod is lost if the cluster says so, or if the silence of its node exceeds the limit. A pod in deletion is
+        lost if its log cannot be read.
+
         Args:
             pod: The current state of the pod.
             reader: Reader of the pod's log. None before the log exists.

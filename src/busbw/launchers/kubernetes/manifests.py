@@ -25,7 +25,7 @@ _SSHD_WITH_NODE_NAME = f'exec /usr/sbin/sshd -De -o "SetEnv PATH=$PATH {NODE_NAM
 So this one replaces that of an image that sets PATH."""
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _REPLICATED_JOB = "ranks"
-"""Name of the only Job in a JobSet. The names of its pods contain it."""
+"""Name of the only Job in a JobSet. Its pods are NAME-ranks-0-0, NAME-ranks-0-1 and so on."""
 _HOSTFILE = "/etc/mpi/hostfile"
 """File that the operator of MPIJobs writes into the launcher pod."""
 

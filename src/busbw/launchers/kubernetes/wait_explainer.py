@@ -70,7 +70,8 @@ class WaitExplainer:
     def _find_operator_problem(self, pods: Sequence[objects.Pod]) -> status.PodProblem | None:
         """Problem of a workload that the cluster accepted although the operator of its kind does not run."""
         kind = self._job_manifests.workload["kind"]
-        if pods or self._target.queue or kind == "Job":
+        needs_operator = kind != "Job"
+        if pods or self._target.queue or not needs_operator:
             self._no_pod_since_s = None
             return None
         self._no_pod_since_s = self._no_pod_since_s or monotonic()

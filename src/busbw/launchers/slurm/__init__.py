@@ -120,7 +120,7 @@ def submit(plan: SlurmPlan, callbacks: LaunchCallbacks, unread: list[int] | None
             job = start(plan)
             callbacks.on_status(f"job {job} submitted")
         else:
-            job = plan.job or load_submitted(plan.folder).job
+            job = plan.job or load_submitted(plan.folder).job  # step 1 has saved the ID in the folder
         step_follower = follower.Follower(plan.folder, job, plan.step, callbacks, plan.pending_limit_s)
         try:
             return step_follower.follow(received)

@@ -26,6 +26,7 @@ class JobCancellation:
         self._is_immediate = False
         """True if the next request cancels the job instead of interrupting its ranks."""
         self._retry_at_s = 0.0
+        """Time of the next request. Only a successful request moves it."""
 
     def interrupt(self) -> None:
         """Interrupts the ranks. On a second call, or if no rank runs yet, cancels the job."""

@@ -96,6 +96,7 @@ def resolve_exit_code(code: int, output: StepOutput) -> int:
     # If the program ended with 1 (wrong data), its record has that code. So a 1 without it is srun's.
     if code == ExitCode.WRONG_DATA and output.recorded_exit_code is None:
         raise BusbwError("srun failed (exit code 1)", remedy="see its messages above")
+    # After SIGTERM or SIGHUP, the program itself ends with 128 + SIGTERM.
     is_from_program = code in {*ExitCode, UNDECIDED, SIGNALLED + signal.SIGTERM}
     if is_from_program:
         return code

@@ -31,7 +31,7 @@ _SLURM_SILENCE_LIMIT_S = 600.0
 _FOLDER_DELAY_S = 75.0
 """How long a shared folder may take to show files of a job that has ended. By default NFS caches folders up to 60 s."""
 _SHORT_FOLDER_DELAY_S = 3.0
-"""`_FOLDER_DELAY_S` if Slurm or an interrupt ended the job. Its exit code file may then never appear."""
+"""The same delay if Slurm or an interrupt ended the job. Its exit code file may then never appear."""
 _MAX_INTERRUPTS = 3
 """Number of interrupts after which this program ends although Slurm does not answer."""
 
@@ -87,7 +87,7 @@ class Follower:
             return ExitCode.OUTPUT_CLOSED
 
     def _follow(self, received: ReceivedSignals) -> int:
-        handled_count = 0  # number of handled signals
+        handled_count = 0
         while True:
             if signal.SIGHUP in received:
                 raise DetachedError

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.engine import ENGINE, WORLD_VARIABLES, collective_name
+from busbw.errors import ExitCode
 from busbw.launchers.job import shell
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
@@ -97,7 +98,10 @@ class SlurmTarget:
         return bool(self.hosts or self.order)
 
     def without_nodes(self, nodes: Collection[str]) -> "SlurmTarget":
-        """Returns the target without these nodes: in `hosts`, and by changed options --nodelist and --exclude."""
+        """Returns the target without these nodes: in `hosts`, and by changed options --nodelist and --exclude.
+
+        An allocation keeps its nodes, so within it the options of the step leave the nodes out.
+        """
         remaining_nodes: list[str] = []
         excluded = [*nodes]
         options: list[str] = []
@@ -288,7 +292,7 @@ def _folder_lines(job: Job, target: SlurmTarget) -> list[str]:
     return [
         "# Output of the steps. `busbw launch attach FOLDER` shows it and saves the record, also while the job runs.",
         "folder=${SLURM_SUBMIT_DIR:?}/busbw-$SLURM_JOB_ID",
-        'mkdir -p "$folder" || exit 3',
+        f'mkdir -p "$folder" || exit {ExitCode.ENVIRONMENT:d}',
         f'printf \'{{"job": "%s", "steps": {target.steps}, "collective": "{collective_of(job)}"}}\\n\' '
         '"$SLURM_JOB_ID" >"$folder/job.json"',
     ]

@@ -72,9 +72,9 @@ class _SrunStep:
         self._start_limit = start_limit
         self._callbacks = callbacks
         self.output = StepOutput(callbacks)
-        self.early_end = _EarlyEnd(name, callbacks, self.output, lambda: self._queued_job)
         self._queued_job = ""
         """ID of the job while it waits. Empty otherwise."""
+        self.early_end = _EarlyEnd(name, callbacks, self.output, lambda: self._queued_job)
         self._query_at_s = 0.0
         """Time of the next query for the reason of the wait."""
 

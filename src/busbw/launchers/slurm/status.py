@@ -131,8 +131,9 @@ _REASONS = {
 
 def _explain_reason(reason: str) -> _ReasonText:
     """Explains a reason such as `Resources` or `(ReqNodeNotAvail, Reserved for maintenance)`."""
-    name = reason.strip("()").partition(",")[0].strip()
-    if explained := _REASONS.get(name) or _REASONS.get(reason.strip("()")):
+    text = reason.strip("()")
+    name = text.partition(",")[0].strip()
+    if explained := _REASONS.get(name) or _REASONS.get(text):  # the name of one reason contains a comma
         return explained
     if name.startswith(("Assoc", "QOS")):
         return _ReasonText("a limit of the account or of the quality of service", "wait, or request less")

@@ -117,7 +117,8 @@ def _shared_variables(job: Job, target: SshTarget) -> dict[str, str]:
     )
     extra_hosts = len(target.hosts) - preflight.MAX_CONNECTING
     if extra_hosts > 0:
-        # The time limit of process 0 begins while ssh still connects to other hosts, MAX_CONNECTING at a time.
+        # The time limit of process 0 begins while ssh still connects to other hosts, MAX_CONNECTING at a time. A limit
+        # that the user sets is in `shared` and has priority.
         shared = {_JOIN_TIMEOUT_VARIABLE: str(_DEFAULT_JOIN_TIMEOUT_S + extra_hosts), **shared}
     has_equal_hosts = len({host.processes for host in target.hosts}) == 1
     if job.tolerates_losses and has_equal_hosts:  # process 0 names the hosts of processes that never join

@@ -165,7 +165,7 @@ def parse_check(host: str, status: ExitStatus, lines: Sequence[str]) -> HostChec
     mark_index = next(index for index, line in enumerate(output) if scripts.is_mark(line))
     # The script prints "program PATH", then the lines of `--version`.
     program, *versions = output[mark_index + 1 :] or [""]
-    # After the line "program PATH", the program exists, and the same code is that of `--version`.
+    # Without the line "program PATH", this code is from the script. With it, the code is that of `--version`.
     if status.code == shell.PROGRAM_MISSING and not program.startswith("program "):
         problem = "the program is neither at the path of the launching machine nor in the PATH of the host"
         return HostCheck(host, problem, "install busbw there, or set --program-path")

@@ -74,6 +74,7 @@ def copy_command(ssh_command: Sequence[str], copy: ProgramCopy, path: str, host:
     )
     # The steps contain no secret, so they may be on the command line. The quoting works in sh, csh and fish.
     remote = f"exec /bin/sh -c 'exec 1>&2; echo; echo {scripts.MARK}; {steps}'"
+    # This shell runs ssh ($@) with the program's file ($0) as stdin.
     return Command(("/bin/sh", "-c", 'exec "$@" <"$0"', str(copy.source), *ssh_command, remote), label=host)
 
 

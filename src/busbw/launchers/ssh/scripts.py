@@ -18,7 +18,8 @@ READ_SCRIPT = (
 )
 """Remote command: collects the lines of a script ($l) with line breaks ($n) in $s up to its last line, and runs it.
 
-`read` consumes no byte after its line, so the script gets the rest of stdin. The quoting works in sh, csh and fish."""
+The x keeps the line break, which $(...) would drop at the end of its text. `read` consumes no byte after its line, so
+the script gets the rest of stdin. The quoting works in sh, csh and fish."""
 
 MARK = "busbw-output-follows"
 """Line that the script prints before its own output."""

@@ -43,6 +43,7 @@ def nvlinks_between(
         access: Driver status of peer access over NVLink; None if unknown.
         gpus: All GPUs of the machine.
     """
+    # Both GPUs list each direct link, but one of them may not know the remote device.
     direct_links = max(_count_links_to(first_links, second.bus_id), _count_links_to(second_links, first.bus_id))
     if direct_links:
         return direct_links

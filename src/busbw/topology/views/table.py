@@ -93,6 +93,7 @@ def _cells(texts: Iterable[str]) -> list[Cell]:
 
 
 def _gpu_columns(topology: Topology, gpus: Sequence[Gpu]) -> list[Column]:
+    """Returns the columns. If not all fit the width, those of the lowest weight are dropped first, but never 0."""
     nics = pcie_nics(topology)
     return [
         Column("GPU", [Cell(gpu.label, "bold") for gpu in gpus], is_number=False),
