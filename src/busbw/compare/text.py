@@ -180,7 +180,7 @@ def _interval_text(result: SizeResult) -> str:
 def _claim_text(result: SizeResult) -> str:
     if result.claimed_speedup is None:
         return ""
-    return f"{result.claimed_speedup:.2f}x" + ("" if result.claim_agrees else " (no)")
+    return f"{result.claimed_speedup:.2f}x" + (" (no)" if result.claim_agrees is False else "")
 
 
 def _number_text(value: float | None) -> str:

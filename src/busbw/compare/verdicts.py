@@ -83,7 +83,7 @@ def judge_points(
                 reason=reason,
                 threshold=change.threshold if evidence.needs_variation_threshold else None,
                 claimed_speedup=claim,
-                claim_agrees=None if claim is None else _is_claim_consistent(claim, decimals, evidence),
+                claim_agrees=_is_claim_consistent(claim, decimals, evidence.rounding),
             )
         )
     return results
@@ -243,12 +243,14 @@ def _decimal_count(claim: float) -> int:
     return len(f"{claim!r}".removesuffix(".0").partition(".")[2])
 
 
-def _is_claim_consistent(claim: float, decimals: int, evidence: Evidence) -> bool:
-    """True if a stated speed-up agrees with the log's printed figures within the rounding of both. False without them.
+def _is_claim_consistent(claim: float | None, decimals: int, printed_range: tuple[float, float] | None) -> bool | None:
+    """True if a stated speed-up agrees with the log's printed figures within the rounding of both.
+
+    None without a stated speed-up, or if the speed-up was not computed from printed figures (`printed_range`).
 
     All stated speed-ups are assumed to have `decimals` printed decimals, because reading drops trailing zeros.
     """
-    if evidence.rounding is None:
-        return False
+    if claim is None or printed_range is None:
+        return None
     rounding = 0.5 * 10.0**-decimals
-    return evidence.rounding[0] <= claim + rounding and claim - rounding <= evidence.rounding[1]
+    return printed_range[0] <= claim + rounding and claim - rounding <= printed_range[1]

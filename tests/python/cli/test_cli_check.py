@@ -355,6 +355,7 @@ def test_a_log_cut_in_its_first_row_is_unsure(capsys: pytest.CaptureFixture[str]
     code, shown, _ = check(capsys, str(path))
     assert code == 3
     assert "no rows were read" in shown
+    assert "1 line refused" in shown
 
 
 def test_a_log_cut_in_a_row_is_not_good(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

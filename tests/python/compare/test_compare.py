@@ -642,6 +642,31 @@ def test_exchanged_variants_have_no_claims() -> None:
     assert verdicts(comparison)[:3] == ["SLOWER"] * 3
 
 
+def test_claims_are_only_checked_against_the_first_variant() -> None:
+    published = speedup_table()
+    others = [row(size, {"in_place": Figure(time_us=10.0)}, line=9, variant="other") for size in SIZES]
+    three = log([*published.tables[0].rows, *others], "published.md")
+    assert {result.claim_agrees for result in compare_variants(three, ("other", "MSCCL")).results} == {None}
+    assert True in {result.claim_agrees for result in compare_variants(three, ("NCCL", "MSCCL")).results}
+
+
+def test_a_claim_is_neither_right_nor_wrong_without_printed_figures() -> None:
+    samples = (tuple(10.0 + 0.01 * index for index in range(40)),)
+    rows = [
+        row(1024, {"in_place": Figure(time_us=10.2, samples_us=samples)}, variant="A"),
+        row(1024, {"in_place": Figure(time_us=10.2, samples_us=samples)}, variant="B", claimed_speedup=1.0),
+    ]
+    comparison = compare_variants(log(rows))
+    assert [(result.claimed_speedup, result.claim_agrees) for result in comparison.results] == [(1.0, None)]
+    assert not any("states" in sentence for sentence in summary(comparison))
+
+
+def test_the_runs_of_a_variant_are_its_tables() -> None:
+    both = Log(source="x", tables=(*speedup_table().tables, *speedup_table().tables))
+    comparison = compare_variants(both, ("NCCL", "MSCCL"))
+    assert (comparison.a.runs, comparison.b.runs, comparison.results[0].a.runs) == (2, 2, 2)
+
+
 def test_two_tables_of_one_log_can_be_compared_by_number() -> None:
     both = Log(source="x", tables=(*times([100.5] * 4).tables, *times([50.5] * 4).tables))
     assert set(verdicts(compare_variants(both, ("#1", "#2")))) == {"FASTER"}

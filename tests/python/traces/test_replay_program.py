@@ -88,6 +88,18 @@ def test_gaps_are_the_time_on_the_device_between_operations_of_a_communicator() 
     assert program.recorded_ns == 300 + 50 + 7000 + 60
 
 
+def test_calls_with_a_rank_outside_of_their_communicator_are_left_out() -> None:
+    calls = (Call(), Call(function=Function.BROADCAST, root=100), Call(function=Function.SEND, shift=1))
+    trace = make_trace(ranks=2, calls=calls, steps=3)
+    for rank in trace.ranks:
+        is_transfer = np.isin(rank.operations["function"], (Function.SEND, Function.RECV))
+        rank.operations["peer"][is_transfer] = 2
+    program = make_program(trace)
+    validate(program)
+    assert [call_names(operations) for operations in program.operations] == [["all_reduce"]] * 2
+    assert any("6 with a root or peer outside of their communicator" in note for note in program.notes)
+
+
 def test_a_late_rank_is_late_in_the_replay() -> None:
     program = make_program(grid(late_ns={3: 500_000}))
     first = [operations[0].gap_ns for operations in program.operations]

@@ -151,12 +151,12 @@ def check(
         print_object({"grade": grade, "notes": notes, "causes": causes}, {"verdicts": items})
         return EXIT_OF[grade]
     console = make_console()
+    for note in notes:
+        console.print(plain(note), style="yellow")
     if summary.worst is None:
         _print_verdict(console, "UNSURE", f"{', '.join(judged.notes)}: no rows were read")
         _print_sentences(console, "next", ["run `busbw import` to see which lines were refused and why"])
         return EXIT_OF[grade]
-    for note in notes:
-        console.print(plain(note), style="yellow")
     detailed = all_in_order if show_all else [summary.worst]
     _print_verdicts(console, summary, detailed, has_several_logs=has_several_logs)
     _print_causes(console, causes, has_several_logs=has_several_logs)

@@ -112,13 +112,16 @@ def _find_replayable(draft: Draft, rank: RankTrace, bounds: Bounds) -> Mask:
     function, peer = operations["function"], operations["peer"]
     own_ranks = np.full(len(draft.communicators), -1)  # by communicator
     own_ranks[list(rank.own_rank_by_communicator)] = list(rank.own_rank_by_communicator.values())
+    sizes = np.array([len(members) for members in draft.communicators], dtype=int)
     is_transfer = np.isin(function, TRANSFERS)
+    names_rank = is_transfer | np.isin(function, ROOTED)
     reasons = {
         "one-sided": np.isin(function, (Function.PUT_SIGNAL, Function.SIGNAL, Function.WAIT_SIGNAL)),
         "of an unknown function": function == Function.OTHER,
         "of an unknown element type": operations["datatype"] >= len(DATATYPE_NAMES),
         "only captured in a graph": (operations["flags"] & Flag.CAPTURED) > 0,
         "with an unknown peer": is_transfer & (peer < 0),
+        "with a root or peer outside of their communicator": names_rank & (peer >= sizes[operations["communicator"]]),
         "to the rank itself": is_transfer & (peer == own_ranks[operations["communicator"]]),
     }
     is_replayable = np.ones(len(operations), bool)
