@@ -125,9 +125,7 @@ def compare_variants(
             )
     if names[0] == names[1]:
         raise UsageError(f'the variant "{names[0]}" is named twice', remedy="name two different variants")
-    side_a, side_b = (
-        _SideContent.read(name, log.source, tables_by_name[name], len(tables_by_name[name])) for name in names
-    )
+    side_a, side_b = (_SideContent.read(name, log.source, tables_by_name[name]) for name in names)
     return _compare(
         side_a,
         side_b,

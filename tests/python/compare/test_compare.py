@@ -661,12 +661,6 @@ def test_a_claim_is_neither_right_nor_wrong_without_printed_figures() -> None:
     assert not any("states" in sentence for sentence in summary(comparison))
 
 
-def test_the_runs_of_a_variant_are_its_tables() -> None:
-    both = Log(source="x", tables=(*speedup_table().tables, *speedup_table().tables))
-    comparison = compare_variants(both, ("NCCL", "MSCCL"))
-    assert (comparison.a.runs, comparison.b.runs, comparison.results[0].a.runs) == (2, 2, 2)
-
-
 def test_two_tables_of_one_log_can_be_compared_by_number() -> None:
     both = Log(source="x", tables=(*times([100.5] * 4).tables, *times([50.5] * 4).tables))
     assert set(verdicts(compare_variants(both, ("#1", "#2")))) == {"FASTER"}

@@ -221,7 +221,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 print("up", flush=True)
 sys.exit(128 + signal.sigwait({signal.SIGINT}))
 """
-"""Ends at an interrupt. It waits for the blocked signal: a handler could run just before a sleep that then never ends."""
+"""Ends at an interrupt. It waits for the blocked signal, because a handler could run just before an endless sleep."""
 
 
 def handles(pid: int, number: int) -> bool:

@@ -87,7 +87,7 @@ class Machine:
         return plain(self._tree.target(path))
 
     def output(self, *words: str) -> str:
-        """Returns the output and error output of a command. Raises Unreadable if it failed or did not end in time."""
+        """Returns the output of a command. Raises Unreadable if it failed or did not end in time."""
         return self.text(command_key(words))
 
     def fact(self, fact_type: type[FactType]) -> FactType:

@@ -4,7 +4,7 @@ Each value has a key in the form of a relative path:
 
     sys/class/infiniband/mlx5_0/ports/1/rate      a file of the machine
     later/sys/class/.../symbol_error              the same file, at least a second after its first reading
-    commands/ethtool -S eth0                      output and error output of a command; slashes in its words: "%2F"
+    commands/ethtool -S eth0                      output of a command; slashes in its words: "%2F"
     later/commands/ethtool -S eth0                output of the same command, at least a second after its first run
     facts/limits.json                             a fact (facts/), as JSON
 """

@@ -35,7 +35,7 @@ class Commands:
         self._lock = RLock()  # reentrant, because a signal handler may call `close` in the thread that holds the lock
 
     def output(self, words: list[str]) -> bytes:
-        """Returns the output and error output of a command.
+        """Returns the output of a command. Its error output appears only in the reason of a failure.
 
         Raises:
             Absent: There is no such command.
@@ -49,15 +49,15 @@ class Commands:
             process = _start(words)
             self._running.add(process)
         try:
-            output, has_ended = _read_until_end(process, end_s)
+            output, errors, has_ended = _read_until_end(process, end_s)
         finally:
             self._running.discard(process)
-        if len(output) > MAX_OUTPUT_BYTES:
+        if len(output) + len(errors) > MAX_OUTPUT_BYTES:
             raise Unreadable(f"{command} printed more than {MAX_OUTPUT_BYTES >> 20} MiB")
         if not has_ended:
             raise Unreadable(f"{command} did not end in time")
         if process.returncode:
-            first_line = output.decode(errors="replace").strip().partition("\n")[0][:120]
+            first_line = (errors.strip() or output.strip()).decode(errors="replace").partition("\n")[0][:120]
             raise Unreadable(f"{command} failed: {first_line or f'exit code {process.returncode}'}")
         return output
 
@@ -77,7 +77,7 @@ def _start(words: list[str]) -> _Process:
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,  # apart from the output, because a warning would change what a check reads
             env=os.environ | {"PATH": path, "LC_ALL": "C"},
             start_new_session=True,  # to kill the process with its children
         )
@@ -87,30 +87,32 @@ def _start(words: list[str]) -> _Process:
         raise Unreadable(f"{words[0]} cannot be started: {getattr(error, 'strerror', error)}") from error
 
 
-def _read_until_end(process: _Process, end_s: float) -> tuple[bytes, bool]:
-    """Returns the output of a process, and True if the process ended within the limits of time and output.
+def _read_until_end(process: _Process, end_s: float) -> tuple[bytes, bytes, bool]:
+    """Returns output and error output of a process, and True if it ended within the limits of time and output.
 
     Otherwise kills the process and its children.
     """
     assert process.stdout is not None
-    output = bytearray()
-    os.set_blocking(process.stdout.fileno(), False)
-    is_open = True
-    with process.stdout:
-        # A child may keep the pipe open after the end of the process.
-        while is_open and time.monotonic() < end_s and len(output) <= MAX_OUTPUT_BYTES:
-            part = process.stdout.read(1 << 16)
-            if part is None:  # no output yet
+    assert process.stderr is not None
+    output, errors = bytearray(), bytearray()
+    with process.stdout, process.stderr:
+        open_pipes = [(process.stdout, output), (process.stderr, errors)]
+        for pipe, _ in open_pipes:
+            os.set_blocking(pipe.fileno(), False)
+        # A child may keep a pipe open after the end of the process.
+        while open_pipes and time.monotonic() < end_s and len(output) + len(errors) <= MAX_OUTPUT_BYTES:
+            parts = [pipe.read(1 << 16) for pipe, _ in open_pipes]  # None: no output yet. Empty: the end of the pipe
+            for (_, content), part in zip(open_pipes, parts, strict=True):
+                content += part or b""
+            open_pipes = [entry for entry, part in zip(open_pipes, parts, strict=True) if part != b""]
+            if not any(parts):
                 time.sleep(_POLL_S)
-            else:
-                output += part
-                is_open = bool(part)  # an empty part is the end of the pipe
-    if not is_open:
+    if not open_pipes:
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, end_s - time.monotonic()))
-            return bytes(output), True
+            return bytes(output), bytes(errors), True
     _kill(process)
-    return bytes(output), False
+    return bytes(output), bytes(errors), False
 
 
 def _kill(process: _Process) -> None:

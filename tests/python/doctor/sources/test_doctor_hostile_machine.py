@@ -296,3 +296,16 @@ def test_the_result_of_this_machine_needs_no_arguments() -> None:
     assert result.returncode in (0, 1, 3, 5)
     assert result.stderr == ""
     assert " passed, " in result.stdout
+
+
+def test_a_warning_is_no_part_of_the_output_of_a_command() -> None:
+    assert commands.Commands().output(["sh", "-c", "echo warning >&2; echo value"]) == b"value\n"
+    with pytest.raises(Unreadable, match=r"failed: the reason$"):
+        commands.Commands().output(["sh", "-c", "echo table; echo 'the reason' >&2; exit 3"])
+    with pytest.raises(Unreadable, match=r"failed: only output$"):
+        commands.Commands().output(["sh", "-c", "echo 'only output'; exit 3"])
+
+
+def test_endless_error_output_is_too_much() -> None:
+    with pytest.raises(Unreadable, match="printed more than 4 MiB"):
+        commands.Commands().output(["sh", "-c", "yes >&2"])
