@@ -25,6 +25,10 @@ _TWO_NUMBERS = re.compile(r"[\d.,'] [\d.][\d.,'eE+-]*(?: |\Z)")
 """The end of a number and another number. Every broken row has such a pair, because it has at least five numbers."""
 _WORDS_OF_ROWS = NO_NUMBER.union(DTYPES)
 
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_MAX_SHAPES = 4096
+_MAX_SHAPE_LENGTH = 1000
+
 
 def is_unrelated(text: str, words: list[str]) -> bool:
     """True if a line cannot change any table or what is known of the document.
@@ -42,3 +46,35 @@ def is_unrelated(text: str, words: list[str]) -> bool:
         and (sum(map(str.isalpha, words)) > _MAX_NAMES or not _TWO_NUMBERS.search(" ".join(words)))
         and not ("node" in lower and _NODES.search(lower))
     )
+
+
+def shape_of(line: bytes) -> bytes:
+    """Returns the line with 0 instead of each number of digits, up to 32 of them."""
+    # Several replacements take a quarter of the time of an expression.
+    return line.translate(_ZEROS).replace(b"0000", b"0").replace(b"000", b"0").replace(b"00", b"0")
+
+
+_TYPE_SHAPES = tuple({shape_of(name.encode()) for name in DTYPES if not name.isalpha()})
+"""Shapes of element types with digits in their names: `int0` of int32."""
+
+
+class UnrelatedShapes:
+    """Shapes of lines that were found to be unrelated.
+
+    Most lines of a long log differ from an earlier line only in digits, and a look-up takes a tenth of the time of the
+    tests. Except in names of element types, no test depends on the digits of a number.
+    """
+
+    def __init__(self) -> None:
+        self._shapes: set[bytes] = set()
+
+    def __contains__(self, shape: bytes) -> bool:
+        return shape in self._shapes
+
+    def add(self, shape: bytes) -> None:
+        """Adds the shape of an unrelated line, unless a line with this shape may name an element type."""
+        if len(shape) > _MAX_SHAPE_LENGTH or any(map(shape.lower().__contains__, _TYPE_SHAPES)):
+            return
+        if len(self._shapes) >= _MAX_SHAPES:
+            self._shapes.clear()
+        self._shapes.add(shape)

@@ -88,9 +88,13 @@ class CleanLineReader:
         yield from self._read_line_without_row(line, _split_words(body))
 
     def ignores(self, body: str) -> bool:
-        """True if `read` ignores a line with this text and without a wrapper."""
-        is_short = len(body) <= MAX_LINE_CHARACTERS
-        return is_short and self._is_idle(self._assembler_for("")) and is_unrelated(body, _split_words(body))
+        """True if `read` ignores a line with this text and without a wrapper, provided that `is_idle`."""
+        return len(body) <= MAX_LINE_CHARACTERS and is_unrelated(body, _split_words(body))
+
+    @property
+    def is_idle(self) -> bool:
+        """True if the next line without a wrapper can neither complete nor refuse an earlier row."""
+        return self._is_idle(self._assembler_for(""))
 
     def read_remark(self, number: int, text: str) -> Iterable[Event]:
         """Processes a remark of the process that wrote the last row."""

@@ -62,10 +62,14 @@ class LineReader:
         """True if no table needs this line. If that is unclear, false: `read` decides, which takes longer."""
         if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
             return True
-        is_alone = self._grids.is_idle and not self._unwrapper.knows_wrappers
-        if not is_alone or may_have_anchor(text) or not has_only_prefix(text):
+        if not self.expects_nothing or may_have_anchor(text) or not has_only_prefix(text):
             return False
         return self._clean_lines.ignores(cleaning.without_markdown_marks(text.rstrip("\r\n")))
+
+    @property
+    def expects_nothing(self) -> bool:
+        """True if no table is open and no wrapper is known, so only the text of a line decides if it is ignored."""
+        return self._grids.is_idle and self._clean_lines.is_idle and not self._unwrapper.knows_wrappers
 
     def is_plain_remark(self, text: str) -> bool:
         """True if a line that begins with '#' needs no cleaning, contains no row, and names no columns."""

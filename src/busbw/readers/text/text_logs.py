@@ -13,6 +13,7 @@ from busbw.readers.lines.line_stream import LineStream
 from busbw.readers.lines.source import MAX_LINE_BYTES, LogSource
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.uniform_rows import ROW_ENDS
+from busbw.readers.tables.unrelated_lines import UnrelatedShapes, shape_of
 from busbw.readers.text.clean_line_reader import CleanLineReader
 from busbw.readers.text.line_reader import LineReader
 from busbw.readers.text.row_forms import is_clean_row
@@ -47,15 +48,19 @@ def stream_lines(
 
 
 def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterator[Event]:
-    """Yields the tables and refused rows. A line takes the first of four shortcuts that fits, or the general way."""
+    """Yields the tables and refused rows. A line takes the first of five shortcuts that fits, or the general way."""
     clean_lines = CleanLineReader(source, claims)
     reader = LineReader(claims, lines, clean_lines)
     uniform_rows = UniformRowReader(lines)
+    unrelated = UnrelatedShapes()
     # Prefix, wrapper and assembler of the last row. Only a general line changes them.
     prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.last_row_assembler
     for number, line in lines:
         if len(line) >= MAX_LINE_BYTES:
             yield Refusal(line=number, text="", reason=f"the line has more than {MAX_LINE_BYTES >> 20} MiB")
+        shape = shape_of(line)
+        if shape in unrelated and reader.expects_nothing:
+            continue
         whole_text = line.decode("utf-8", errors="replace")
         # `remove_from` returns an empty text for a line with another wrapper.
         text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
@@ -74,6 +79,8 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
             yield from assembler.add_row(number, text, words)
             continue
         if reader.ignores(whole_text):
+            if reader.expects_nothing:
+                unrelated.add(shape)
             continue
         yield from reader.read(number, whole_text)
         prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.last_row_assembler

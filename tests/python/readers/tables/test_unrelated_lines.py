@@ -1,5 +1,6 @@
 """Lines that are recognized early as unrelated, or as having no wrapper but a prefix, change no result."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ def assert_read_alike(lines: Sequence[str], wrapper: str) -> None:
         patch.setattr(clean_line_reader, "is_unrelated", lambda *_: False)
         patch.setattr(unwrapping, "has_only_prefix", lambda _: False)
         patch.setattr(line_reader, "has_only_prefix", lambda _: False)
+        patch.setattr(unrelated_lines.UnrelatedShapes, "__contains__", lambda *_: False)
         assert log == read(data)
 
 
@@ -93,6 +95,39 @@ WORDS = st.sampled_from(
 @given(lines=st.lists(st.lists(WORDS, max_size=14).map(" ".join), min_size=1, max_size=6))
 def test_any_words_are_read_alike(lines: list[str]) -> None:
     assert_read_alike([*LOGS["nccl_tests_2_19_6_single"][:20], *lines], "none")
+
+
+NAMES = st.sampled_from(("int8", "uint5", "float16", "fp8", "f8e4m3", "gpu0", "x", "step=7", "[3]", "loss", "took"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_lines_that_differ_in_digits_are_read_alike(data: st.DataObject) -> None:
+    number = st.integers(0, 10**9).map(str)
+    lines = []
+    for words in data.draw(
+        st.lists(st.lists(st.one_of(NAMES, WORDS), min_size=1, max_size=14), min_size=1, max_size=4)
+    ):
+        line = " ".join(words)
+        lines += [line, re.sub("[0-9]+", lambda _: data.draw(number), line), re.sub("[0-9]", "8", line)]
+    assert_read_alike([*LOGS["nccl_tests_2_19_6_single"][:20], *lines, *LOGS["nccl_tests_2_19_6_single"]], "none")
+
+
+def test_the_shapes_of_unrelated_lines_need_bounded_memory() -> None:
+    shapes = unrelated_lines.UnrelatedShapes()
+    for number in range(10_000):
+        shapes.add(b"x" * (number % 100) + b"y" * (number // 100))
+    assert len(shapes._shapes) <= 4096
+    shapes.add(b"z" * 2000)
+    assert b"z" * 2000 not in shapes
+
+
+def test_a_shape_of_an_element_type_is_not_kept() -> None:
+    shapes, shape_of = unrelated_lines.UnrelatedShapes(), unrelated_lines.shape_of
+    for line in (b"uint5 took 3 s", b"INT7 took 3 s", b"step 12 took 3 s"):
+        shapes.add(shape_of(line))
+    assert [shape_of(line) in shapes for line in (b"uint8 took 3 s", b"INT8 took 3 s")] == [False, False]
+    assert shape_of(b"step 123456789 took 4711 s") in shapes
 
 
 def test_unrelated_lines_of_a_log_without_wrappers_are_not_unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
