@@ -58,9 +58,6 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
     for number, line in lines:
         if len(line) >= MAX_LINE_BYTES:
             yield Refusal(line=number, text="", reason=f"the line has more than {MAX_LINE_BYTES >> 20} MiB")
-        shape = shape_of(line)
-        if shape in unrelated and reader.expects_nothing:
-            continue
         whole_text = line.decode("utf-8", errors="replace")
         # `remove_from` returns an empty text for a line with another wrapper.
         text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
@@ -72,6 +69,9 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
                 continue
         if text_after_prefix.lstrip()[:1] == "#" and reader.is_plain_remark(text_after_prefix):
             yield from clean_lines.read_remark(number, text_after_prefix)
+            continue
+        shape = shape_of(line)
+        if shape in unrelated and reader.expects_nothing:
             continue
         words = text_after_prefix.split()
         is_clean = is_clean_row(text_after_prefix, words)
