@@ -28,9 +28,11 @@ class SearchProcess {
   int answers_fd() const { return answers_.number(); }
 
   /// Ends the search after the job has ended with `job_code`. If a signal ended the job, passes it on. Closes the
-  /// pipes, and waits until the search has reported its results. Returns the exit code of this process: the job's if
-  /// the job failed, otherwise the search's. A lost process that the search reports is no failure of the job. Prints an
-  /// error if the command does not exist.
+  /// pipes, and waits until the search has reported its results. Returns the exit code of this process:
+  /// - `job_code` if the job failed. Exception: after ExitCode::rank_lost, the search returns `slower_than_demanded` if
+  ///   it reports the lost process as a finding. The result is then `slower_than_demanded`, too.
+  /// - ExitCode::environment, with an error message, if the command does not exist.
+  /// - Otherwise the code of the search.
   int finish(int job_code);
 
  private:

@@ -93,7 +93,7 @@ void CommOpsText::append_row(std::string& out, const Row& row) {
          duration_text(lifecycle.rank_medians_s[slowest]),
          is_checked ? std::to_string(measurement.check.wrong_elements) : "N/A", rank.rank, rank.host);
   if (options_.shows_details) append_details(out, row);
-  // Element i of the all-reduce is the contribution of rank i of the job.
+  // Element i of the all-reduce is the contribution of rank i of the job, so the index of a wrong element is a rank.
   for (const WrongElement& wrong : measurement.check.first_wrong)
     append(out, "# Wrong data: {}: rank {}, {}, rank {} of the job: expected {}, got {}\n", row.collective, wrong.rank,
            wrong.place, wrong.index, wrong.expected, wrong.got);

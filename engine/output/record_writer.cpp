@@ -1,4 +1,4 @@
-// Writes the fields of each record line. Only this file knows the names of the fields.
+// Writes the fields of each record line. Their names are here; those that -J shares are in measurement_json.cpp.
 #include "output/record_writer.hpp"
 
 #include <array>

@@ -215,7 +215,7 @@ class RankRun {
       checker.prepare(rank_case, placement);
       world_.barrier();
       if (neighbor_) neighbor_->start();
-      world_.issued().next(buffers.region_bytes());
+      world_.issued().next(buffers.region_bytes());  // number and size of this operation, for the watchdog
       run_operation(buffers.call(placement, /*iteration=*/0, rank_case.dtype, rank_case.redop, rank_case.root));
       if (fault_) corrupt_result(*fault_, communicator_, rank_case, buffers.recv_data(placement));
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
@@ -336,7 +336,8 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   }
   const int process = world.rank() / plan.ranks_per_process();
   const int color = plan.split.color(process);
-  // A run of flows has no groups. Its ranks connect later, in serve_flows, so that a rank may be lost before.
+  // A run of flows has no groups. Its `connect` only prepares the communicator, without other ranks. serve_flows
+  // connects the ranks later, and leaves out those that are lost before.
   if (!plan.flow_service) membership.group = world.split(color);
   membership.communicator = backend.connect(world, membership.group ? *membership.group : world);
   Communicator& communicator = *membership.communicator;

@@ -31,7 +31,7 @@ constexpr T finite_value(std::uint64_t random) {
     constexpr int kFractionBits = kLimits<T>.significand_bits - 1;
     constexpr int kSignPosition = static_cast<int>(sizeof(T)) * 8 - 1;
     constexpr auto kMagnitudeMask = static_cast<Bits>((Bits{1} << kSignPosition) - 1);
-    // True for IEEE 754's formats. f8e4m3 uses the exponent that they reserve for infinity for numbers, so its
+    // IEEE 754's formats reserve the highest exponent for infinity and NaN. f8e4m3 also uses it for numbers, so its
     // max_exponent is one larger.
     constexpr bool kHasInfinity = kLimits<T>.min_exponent == 1 - kLimits<T>.max_exponent;
     // Bit patterns from here on are infinity or NaN: from 0x7c00 for half. A type without infinity has one NaN, with

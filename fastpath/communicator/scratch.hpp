@@ -36,8 +36,9 @@ bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device
 /// - Peers may still have the memory open. In CUDA, freeing memory that another process has open is undefined.
 /// - Freeing and closing may wait for all work on the GPU. That work may in turn wait for this thread's next call.
 ///
-/// A rank puts its memory into the pool after it has received all cells. Only a peer that aborts and then starts
-/// another call may write into it later. No later communicator expects the tags of such cells (clique_setup.cpp).
+/// A rank puts its memory into the pool after it has received all cells, so normally no peer writes into it later. The
+/// exception is a peer that aborts and then starts another call. Its cells do no harm, because no later communicator
+/// expects their tags (clique_setup.cpp).
 ///
 /// `device`: CUDA device of the memory. Except in put_back() and release_peer_memory(), it must be the current device.
 class ScratchPool {
@@ -104,7 +105,7 @@ class Scratch {
   /// Sets the abort flag: kernels that wait for a peer exit, now and in the future.
   void abort() noexcept;
   bool is_aborted() const noexcept;
-  /// Makes the destructor leak the memory, as after an abort.
+  /// Makes the destructor leak the memory. After an abort, the destructor always leaks it.
   void leak() noexcept { is_leaked_ = true; }
 
  private:

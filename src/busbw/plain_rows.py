@@ -86,9 +86,6 @@ class PlainColumns(Struct, array_like=True, frozen=True, gc=False):
             )
 
 
-_MIN_CYCLES = 4
-"""With at least this many rows for each size, making only the last one takes less time than making all."""
-
 _COLUMN_BY_FIELD = {
     "line": "lines",
     "size_bytes": "sizes_bytes",
@@ -183,6 +180,10 @@ def rows_with_details(rows: Sequence[Row]) -> Iterator[Row]:
     return chain.from_iterable(chunk for chunk in row_chunks(rows) if not isinstance(chunk, PlainRows))
 
 
+_MIN_CYCLES = 4
+"""With at least this many rows for each size, making only the last row of each size takes less time than making all."""
+
+
 def last_rows_of_points(rows: Sequence[Row]) -> Iterator[Row]:
     """Yields rows of a table, at least the last one of each configuration and size.
 
@@ -262,6 +263,7 @@ def _extend(columns: PlainColumns | FigureColumns, others: PlainColumns | Figure
 
 def _to_columns(row: Row) -> PlainColumns | None:
     """Returns the columns of a single row. None if it is not plain."""
+    # `figures` of a plain row are out of place, then in place. In another order, the comparison below fails.
     placements = [
         FigureColumns([figure.time_us], [figure.algbw_gbps], [figure.busbw_gbps])
         for figure in row.figures.values()

@@ -148,7 +148,7 @@ class SeriesSampler {
     if (overhead_ == VisibleOverhead::launches) return batch;  // no other strategy excludes more overhead
     const double shortest_iteration_s = std::ranges::min(batch.operation_s) * runner_.operations_per_iteration();
     const VisibleOverhead measured = decide_overhead(runner_, shortest_iteration_s);
-    const bool strategy_excludes_enough = measured <= overhead_;
+    const bool strategy_excludes_enough = measured <= overhead_;  // enumerators in increasing order of overhead
     if (strategy_excludes_enough) return batch;
     overhead_ = measured;
     strategy_ = make_strategy(runner_, overhead_);
@@ -189,7 +189,7 @@ StopReason sample_series(Team& world, Communicator& communicator, std::span<cons
   for (int round = 1; round <= min_rounds || !std::ranges::all_of(samplers, has_ended); ++round)
     for (SeriesSampler& sampler : samplers) sampler.sample_batch();
   for (SeriesSampler& sampler : samplers) sampler.complete();
-  return *samplers.front().stop_reason();
+  return *samplers.front().stop_reason();  // the first series has the row in the table
 }
 
 StopReason sample_case(Team& world, Communicator& communicator, const SampledCase& sampled_case,

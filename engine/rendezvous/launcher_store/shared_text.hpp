@@ -1,6 +1,7 @@
 #pragma once
 // A text that process 0 shares with all processes of a job through the key-value store of their launcher. The text is
-// the address of process 0, so `mpirun -H a,b all_reduce_perf` works although no variable names this address.
+// the address of process 0 in hexadecimal digits, so `mpirun -H a,b all_reduce_perf` works although no variable names
+// this address.
 #include <functional>
 #include <string>
 
@@ -15,8 +16,9 @@ struct StoreWait {
 };
 
 /// Returns the `text` of process 0 in every process. Every process of the job must call this function once, and the
-/// calls return when all processes have called it. `text` is one word of letters and digits; only that of process 0 is
-/// used. Throws EnvironmentError if the store is not available, and Error with ExitCode::rank_lost after the limit.
+/// calls return when all processes have called it. `text` is one word of letters and digits, because a blank
+/// ends a value of PMI-1; only that of process 0 is used. Throws EnvironmentError if the store is not available, and
+/// Error with ExitCode::rank_lost after the limit.
 std::string share_text(LauncherStore store, int process, const std::string& text, const StoreWait& wait);
 
 /// Like share_text, through PMIx, the interface of Open MPI and PRRTE. The library is the one that the launcher's

@@ -80,7 +80,7 @@ def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_wi
 
 
 def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[Limit]) -> tuple[float, float]:
-    """Returns the traffic on a GPU's NICs, and the seconds per GB of busbw of the steps within a domain.
+    """Returns the traffic on a GPU's NICs, and `Limit.outside_s_per_gb`, because of the steps within a domain.
 
     Each of n ranks receives n - 1 parts. Step k swaps 2^k parts between ranks that differ in bit k of their number.
     These ranks are in one domain if 2^(k+1) divides the number of ranks per domain. Let b be the largest power of two

@@ -60,13 +60,13 @@ class Limit(Struct, kw_only=True, frozen=True):
     wire: str
     """Link type: 'NVLink', 'PCIe', 'NIC', ..."""
     per: Literal["GPU", "node"]
-    """Owner of the links of `capacity_gbps` and `traffic`: one GPU or node. A rack joined by NVLink is a node here."""
+    """The next two fields are for the links of one GPU, or of one node. A rack joined by NVLink is a node here."""
     capacity_gbps: float
     """Bandwidth of these links together, in each direction."""
     traffic: float
     """GB/s on these links for each GB/s of busbw. If it is below 1, busbw can exceed the capacity."""
     outside_s_per_gb: float = 0.0
-    """Seconds per GB of busbw during which these links are idle, because a step uses only other links."""
+    """Its product with busbw is the fraction of the time without data on these links: a step uses only other links."""
     why: str
     """Explanation of the traffic, with the capacity."""
     source: str
@@ -74,7 +74,8 @@ class Limit(Struct, kw_only=True, frozen=True):
     @property
     def busbw_gbps(self) -> float:
         """Busbw at which the link is saturated."""
-        # A GB of busbw takes traffic / capacity_gbps seconds on these links, and outside_s_per_gb seconds on others.
+        # Of the time, busbw * traffic / capacity_gbps passes on these links, and busbw * outside_s_per_gb on others.
+        # The sum of these fractions is 1.
         return self.capacity_gbps / (self.traffic + self.outside_s_per_gb * self.capacity_gbps)
 
 

@@ -25,7 +25,7 @@ _LOW_DEVIATE = 0.84
 """Distance from the low quantile to the healthy level, in standard deviations, if all flows are healthy: -z(0.2).
 
 z(q) is the quantile function of the normal distribution. If only half of the flows are healthy, 20 % of all flows are
-40 % of the healthy flows, and the distance is -z(0.4) = 0.25.
+40 % of the healthy flows, and the distance is -z(0.4) = 0.25. `healthy_level` corrects this difference.
 """
 _QUANTILE_DISTANCE = 0.9
 """Distance between both quantiles, in standard deviations: a compromise between two cases.
@@ -90,8 +90,9 @@ class Peers:
     def is_usable(self) -> Mask:
         """True for each class if a slow flow in it is evidence of a slow part. True for classes without flows.
 
-        A class with several flows on the uplinks of a leaf is usable if few of the flows collide and the uplinks do not
-        limit all flows. Such a limit hides slow NICs.
+        A class of _COLLIDING_CLASSES is unusable if many flows collide: its noise reaches _COLLISION_NOISE, or its slow
+        share _MAX_SLOW_SHARE. It is also unusable if the uplinks limit all flows, and so hide slow NICs: it is slower
+        than the fastest network class of the same types of GPUs by more than _MAX_LOAD_EXCESS.
         """
         type_pairs, load_classes = np.divmod(np.arange(len(self.noise)), LOAD_CLASSES)
         can_collide = np.isin(load_classes, _COLLIDING_CLASSES)
@@ -114,10 +115,10 @@ class Peers:
 
     @property
     def may_collide_at_full_load(self) -> bool:
-        """True if flows between leaves collide at full load, or if it is not known yet.
+        """True if flows between leaves collide at full load (`Load.BOTH`), or if it is not known yet.
 
-        The arrays end with the last class that has flows. If they end before the first full-load class, the answer is
-        not known. A full-load class within the arrays, but without flows, counts as collision-free.
+        Not known yet: the arrays end before the first full-load class, because they end with the last class that has
+        flows. A full-load class within the arrays, but without flows, counts as collision-free.
         """
         is_full_load = self._is_between_leaves(Load.BOTH)
         is_collision_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)

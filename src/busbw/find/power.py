@@ -15,10 +15,9 @@ POWER_SLOWDOWN = 1.1
 _MIN_COMPARED_CHANCE = 0.5
 """Minimum of `KindPower.found` for parts that count as compared with their peers."""
 _POINTS = 1604
-"""Number of points of the numeric integration over the excess of a flow."""
+"""Number of points of the numeric integration over the excess of a flow (evidence.py)."""
 _MAX_SHARE = 0.8
-"""Maximum share of the flows of a class that cross a part. More flows would determine the level of the class, which is
-estimated from its low quantile (`busbw.find.peers`)."""
+"""Maximum share of a class's flows that cross a part. More flows would determine the level of the class (peers.py)."""
 
 
 class KindPower(Struct, frozen=True, kw_only=True):
@@ -33,7 +32,7 @@ class KindPower(Struct, frozen=True, kw_only=True):
     median_flows: int
     slowdown: float = POWER_SLOWDOWN
     found: float
-    """Probability that a part with the median number of flows and this slow-down is found."""
+    """Probability that a part with this slow-down is found: the median over the parts that flows cross."""
 
     @property
     def is_compared(self) -> bool:
@@ -66,7 +65,7 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
             comparable = np.where(has_peers, crossing, 0.0)
             mean += means[class_number] * comparable
             variance += variances[class_number] * comparable
-        # A score is the evidence, less the log numbers of parts and of hypotheses.
+        # A score is the evidence less two logarithms: of the number of parts, and of the number of hypotheses.
         limit = SUSPECT_SCORE + np.log(np.count_nonzero(crossed)) + np.log(len(LEVELS))
         powers.append(
             kind_power(
@@ -135,11 +134,11 @@ def evidence_moments(noise: Values, slow_share: Values) -> tuple[Values, Values]
         noise: Standard deviation of healthy flows, by class.
         slow_share: Share of flows that are slow without a fault, by class.
     """
-    level = float(np.log(POWER_SLOWDOWN))
+    log_slowdown = float(np.log(POWER_SLOWDOWN))
     means, variances = np.zeros(len(noise)), np.zeros(len(noise))
     for number, (width, share) in enumerate(zip(noise, slow_share, strict=True)):
-        excess = np.linspace(level - 5 * width - 0.3, level + 4, _POINTS)  # the densities outside are negligible
-        with_fault = log_density(excess, np.array(level), np.array(width), np.array(share))
+        excess = np.linspace(log_slowdown - 5 * width - 0.3, log_slowdown + 4, _POINTS)  # the rest is negligible
+        with_fault = log_density(excess, np.array(log_slowdown), np.array(width), np.array(share))
         without_fault = log_density(excess, np.array(0.0), np.array(width), np.array(share))
         evidence = with_fault - without_fault
         weight = np.exp(with_fault) / np.exp(with_fault).sum()

@@ -27,13 +27,13 @@ class Load(IntEnum):
     INSIDE = 0
     """Pairs of GPUs of one node, both directions."""
     BOTH = 1
-    """Pairs of NICs, both directions."""
+    """Full load: pairs of NICs, both directions, and any number of flows per leaf."""
     ONE_WAY = 2
     """Pairs of NICs, one direction."""
     SPARSE = 3
     """At most one flow leaves and enters each leaf."""
     LIGHT = 4
-    """Few flows leave and enter each leaf."""
+    """Light: at most one flow for eight NICs of the largest leaf leaves and enters each leaf."""
     CROSS = 5
     """NICs of different lanes (`Cluster.lanes`). Each NIC sends one flow and receives one flow."""
     ONE_TO_ALL = 6

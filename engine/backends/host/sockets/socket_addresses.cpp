@@ -111,7 +111,8 @@ std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interf
     if (shares_loopback) return address.is_loopback();
     return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return is_in_subnet(address, own); });
   };
-  const auto was_unreachable = [&](const Endpoint& address) {
+  // Addresses of other peers in the same subnet did not answer.
+  const auto is_in_unreachable_subnet = [&](const Endpoint& address) {
     return std::ranges::any_of(unreachable, [&](const Interface& other) { return is_in_subnet(address, other); });
   };
   std::vector<Endpoint> candidates;
@@ -121,7 +122,8 @@ std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interf
     if (shares_loopback || !leads_to_this_host) candidates.push_back(peer_interface.address);
   }
   std::ranges::stable_partition(candidates, is_near);
-  std::ranges::stable_partition(candidates, std::not_fn(was_unreachable));  // the more important criterion comes last
+  // The more important criterion comes last.
+  std::ranges::stable_partition(candidates, std::not_fn(is_in_unreachable_subnet));
   return candidates;
 }
 
@@ -129,7 +131,7 @@ std::vector<Interface> unreachable_interfaces(std::span<const Interface> peer_in
                                               std::span<const Endpoint> candidates, const Endpoint& reached) {
   std::vector<Interface> unreachable;
   for (const Endpoint& candidate : candidates) {
-    if (is_same_ip(candidate, without_mapping(reached))) break;
+    if (is_same_ip(candidate, without_mapping(reached))) break;  // later candidates may not have been tried
     for (const Interface& interface : peer_interfaces)
       if (is_same_ip(interface.address, candidate)) unreachable.push_back(interface);
   }

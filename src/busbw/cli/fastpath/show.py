@@ -42,7 +42,7 @@ _COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_
 @click.option(
     "--generation",
     "table_name",
-    type=click.Choice(default_names()),
+    type=click.Choice(default_names()),  # such as sm_90, not "hopper"
     help="Show the default table for these GPUs.  [default: the active table]",
 )
 @json_option
@@ -51,19 +51,23 @@ def show(table_name: str | None, *, as_json: bool) -> int:
     library = engine.library(engine.FASTPATH_LIBRARY)
     shows_active_table = table_name is None
     user_table = os.environ.get(TABLE_VARIABLE, "") if shows_active_table else ""
-    default_table = ""  # name for these GPUs, even if no default table has it; empty for a user's table or if unknown
+    # Name of the default table:
+    # - with --generation, the argument
+    # - otherwise the name for this machine's GPUs, even if no default table has it
+    # - empty for a user's table, or if the GPUs are unknown
+    default_table_name = ""
     if user_table:
         ranges = _read_table(Path(user_table))
     else:
-        default_table = table_name or default_name(_local_compute_capability(), os.environ)
-        ranges = parse(default_text(default_table), default_table)
+        default_table_name = table_name or default_name(_local_compute_capability(), os.environ)
+        ranges = parse(default_text(default_table_name), default_table_name)
     set_variables = [f"{name}={os.environ[name]}" for name in _OVERRIDING_VARIABLES if os.environ.get(name)]
     overrides = set_variables if shows_active_table else []
     if as_json:
         fields = {
             "library": str(library) if library else None,
             "table_file": user_table or None,
-            "default_table": default_table if ranges and not user_table else None,
+            "default_table": default_table_name if ranges and not user_table else None,
             "overrides": overrides,
             "ranges": ranges,
         }
@@ -73,9 +77,9 @@ def show(table_name: str | None, *, as_json: bool) -> int:
     if user_table:
         click.echo(f"Table: {TABLE_VARIABLE}={user_table}")
     elif ranges:
-        click.echo(f"Table: default table for {default_table}")
+        click.echo(f"Table: default table for {default_table_name}")
     else:
-        click.echo(f"Table: {_no_table_text(default_table)}")
+        click.echo(f"Table: {_no_table_text(default_table_name)}")
     if overrides:
         click.echo(f"Variables that can override the table: {', '.join(overrides)}")
     _print_ranges(ranges)

@@ -73,6 +73,7 @@ def ssh(
     if not host_slots:
         raise UsageError("no host is given", remedy="set --hosts a,b or --hostfile FILE")
     ssh_words = split_command("--ssh", ssh_text)
+    # To try in this order on each host, without duplicates.
     programs = tuple(dict.fromkeys(options.remote_programs()))
     copy = _engine_copy(options, copy_to) if copy_to else None
     job_port = port or secrets.choice(PORTS)

@@ -137,8 +137,10 @@ def bridges_above(machine: Machine, bus_id: str) -> tuple[str, ...]:
 def links_above(machine: Machine, bus_id: str) -> tuple[PciLink, ...]:
     """Returns the links from a device up to the root port. Empty if the device has no port above it."""
     chain = (*bridges_above(machine, bus_id), bus_id)
-    # Each link has two ends in the chain. With a switch: root port - upstream port, downstream port - device.
-    lower_ends, upper_ends = chain[::-2], chain[-2::-2]  # device, upstream port; downstream port, root port
+    # Each link has two ends in the chain. With a switch: device - downstream port, upstream port - root port.
+    lower_ends = chain[::-2]  # device, upstream port
+    upper_ends = chain[-2::-2]  # downstream port, root port
+    # In a chain of odd length, the last lower end has no upper end, for example a device without a port above it.
     return tuple(_link(machine, *ends) for ends in zip(lower_ends, upper_ends, strict=False))
 
 

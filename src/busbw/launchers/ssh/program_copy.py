@@ -73,6 +73,8 @@ def copy_command(ssh_command: Sequence[str], copy: ProgramCopy, path: str, host:
         ]
     )
     # The steps contain no secret, so they may be on the command line. The quoting works in sh, csh and fish.
+    # The mark shows that the login has succeeded. The empty line ends a line that the start files may leave open.
+    # `run_on_hosts` returns only stderr, and start files mostly print on stdout.
     remote = f"exec /bin/sh -c 'exec 1>&2; echo; echo {scripts.MARK}; {steps}'"
     # This shell runs ssh ($@) with the program's file ($0) as stdin.
     return Command(("/bin/sh", "-c", 'exec "$@" <"$0"', str(copy.source), *ssh_command, remote), label=host)

@@ -24,9 +24,9 @@ _PARAMETER = re.compile(r"([A-Za-z][A-Za-z ]{0,40}?):?\s{1,40}([\d.]{1,40}(?:\([
 
 Repetitions are limited, because a search from each letter of a long text takes quadratic time.
 """
-_LIBRARY_CODE = re.compile(r"nccl-library=(\d{1,9})\b")
-_BUSBW_VERSION = re.compile(r"\bbusbw=(\S+) backend=(\S+)")
-_LIBRARY = re.compile(r"\b(N|R)CCL version\s*(?::\s*)?([\d.]+\S*)")
+_LIBRARY_CODE = re.compile(r"nccl-library=(?P<code>\d{1,9})\b")
+_BUSBW_VERSION = re.compile(r"\bbusbw=(?P<version>\S+) backend=(?P<backend>\S+)")
+_LIBRARY = re.compile(r"\b(?P<name>NCCL|RCCL) version\s*(?::\s*)?(?P<version>[\d.]+\S*)")
 _FAILURE = re.compile(
     r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}"
 )
@@ -101,13 +101,13 @@ def _add_nothing(*_: object) -> None:
 def _add_rank(match: "re.Match[str]", facts: TableFacts) -> None:
     if len(facts.ranks) < MAX_RANKS:
         rank = Rank(
-            rank=int(match[1]),
-            group=int(match[2] or 0),
-            pid=int(match[3]),
-            host=match[4],
-            device=int(match[5]),
-            bus_id=match[6],
-            device_name=match[7].strip() or None,
+            rank=int(match["rank"]),
+            group=int(match["group"] or 0),
+            pid=int(match["pid"]),
+            host=match["host"],
+            device=int(match["device"]),
+            bus_id=match["bus_id"],
+            device_name=match["device_name"].strip() or None,
         )
         facts.ranks.append(rank)
 
@@ -117,30 +117,31 @@ def _cut_device_list(_match: "re.Match[str]", facts: TableFacts) -> None:
 
 
 def _add_parameters(match: "re.Match[str]", facts: TableFacts) -> None:
-    facts.settings |= {"nThread": match[1], **{key.strip(): value for key, value in _PARAMETER.findall(match[2])}}
+    others = {key.strip(): value for key, value in _PARAMETER.findall(match["others"])}
+    facts.settings |= {"nThread": match["threads"], **others}
 
 
 def _add_version(match: "re.Match[str]", facts: TableFacts) -> None:
-    library = _LIBRARY_CODE.search(match[2])
-    busbw_version = _BUSBW_VERSION.search(match[2])
-    facts.version = f"busbw {busbw_version[1]}" if busbw_version else f"nccl-tests {match[1]}"
+    library = _LIBRARY_CODE.search(match["others"])
+    busbw = _BUSBW_VERSION.search(match["others"])
+    facts.version = f"busbw {busbw['version']}" if busbw else f"nccl-tests {match['version']}"
     if library:
-        facts.library = library_text(int(library[1]))
-    elif busbw_version:
-        facts.library = facts.library or busbw_version[2]
+        facts.library = library_text(int(library["code"]))
+    elif busbw:
+        facts.library = facts.library or busbw["backend"]
 
 
 def _add_rccl_version(match: "re.Match[str]", facts: TableFacts) -> None:
-    facts.version = f"rccl-tests {match[1].strip()}"
+    facts.version = f"rccl-tests {match['version'].strip()}"
 
 
 def _add_library(match: "re.Match[str]", facts: TableFacts) -> None:
-    facts.library = f"{match[1]}CCL {match[2]}"
+    facts.library = f"{match['name']} {match['version']}"
 
 
 def _add_program(match: "re.Match[str]", facts: TableFacts) -> None:
-    facts.program = f"{match[1]}_perf{match[2] or ''}"
-    facts.stated_collective = collectives.single_collective_in(match[1])
+    facts.program = f"{match['collective']}_perf{match['variant'] or ''}"
+    facts.stated_collective = collectives.single_collective_in(match["collective"])
 
 
 def _add_conclusion(_match: "re.Match[str]", facts: TableFacts) -> None:
@@ -148,17 +149,17 @@ def _add_conclusion(_match: "re.Match[str]", facts: TableFacts) -> None:
 
 
 def _add_group(match: "re.Match[str]", facts: TableFacts) -> None:
-    facts.group = int(match[1])
+    facts.group = int(match["group"])
     if len(facts.group_ranks) < MAX_RANKS:
-        facts.group_ranks[facts.group] = int(match[2])
+        facts.group_ranks[facts.group] = int(match["ranks"])
 
 
 def _add_average(match: "re.Match[str]", facts: TableFacts) -> None:
-    facts.average = match[1]
+    facts.average = match["gbps"]
 
 
 def _add_out_of_bounds(match: "re.Match[str]", facts: TableFacts) -> None:
-    facts.out_of_bounds = int(match[1])
+    facts.out_of_bounds = int(match["count"])
 
 
 def _add_one_sided(_match: "re.Match[str]", facts: TableFacts) -> None:
@@ -166,7 +167,7 @@ def _add_one_sided(_match: "re.Match[str]", facts: TableFacts) -> None:
 
 
 def _add_end_reason(match: "re.Match[str]", facts: TableFacts) -> None:
-    facts.end_reason = facts.end_reason or match[1].strip()[:300]
+    facts.end_reason = facts.end_reason or match["text"].strip()[:300]
 
 
 def _add_failure(match: "re.Match[str]", facts: TableFacts) -> None:
@@ -177,37 +178,38 @@ def _add_failure(match: "re.Match[str]", facts: TableFacts) -> None:
 
 def _add_warning(match: "re.Match[str]", facts: TableFacts) -> None:
     if len(facts.warnings) < 100:
-        facts.warnings.append(match[1].strip())
+        facts.warnings.append(match["text"].strip())
 
 
-_TEXT = re.compile("(.*)")
-_AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?(?:\s*(?:OK|FAILED))?\s*$")
+_TEXT = re.compile("(?P<text>.*)")
+_AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(?P<gbps>\S+?)(?:GB/s)?(?:\s*(?:OK|FAILED))?\s*$")
 _LINES: tuple[tuple[str, "re.Pattern[str]", Callable[["re.Match[str]", TableFacts], None]], ...] = (
     (
         "Rank",
         re.compile(
-            r"Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)$"
+            r"Rank\s+(?P<rank>\d+)\s+(?:Group\s+(?P<group>\d+)\s+)?Pid\s+(?P<pid>\d+)\s+on\s+(?P<host>\S+)\s+"
+            r"device\s+(?P<device>\d+)\s+\[(?P<bus_id>[^\]]*)\]\s*(?P<device_name>.*)$"
         ),
         _add_rank,
     ),
     ("Rank", re.compile(r"Rank.*\.\.\.\s*$"), _cut_device_list),
-    ("nThread", re.compile(r"nThreads?:?\s+(\d+)\s+(.*)$"), _add_parameters),
-    ("nccl-tests version", re.compile(r"nccl-tests version (\S+)(.*)$"), _add_version),
-    ("rccl-tests: Version", re.compile("rccl-tests: Version(.*)"), _add_rccl_version),
+    ("nThread", re.compile(r"nThreads?:?\s+(?P<threads>\d+)\s+(?P<others>.*)$"), _add_parameters),
+    ("nccl-tests version", re.compile(r"nccl-tests version (?P<version>\S+)(?P<others>.*)$"), _add_version),
+    ("rccl-tests: Version", re.compile("rccl-tests: Version(?P<version>.*)"), _add_rccl_version),
     # A suffix after `_perf` names the build variant, as in all_reduce_perf_mpi.
     (
         "Collective test starting: ",
-        re.compile(r"Collective test starting: ((?:(?!_perf)[a-z_])+)(?:_perf([\w.-]*))?\s*$"),
+        re.compile(r"Collective test starting: (?P<collective>(?:(?!_perf)[a-z_])+)(?:_perf(?P<variant>[\w.-]*))?\s*$"),
         _add_program,
     ),
     ("Collective test concluded", _TEXT, _add_conclusion),
-    ("Group ", re.compile(r"Group (\d+): (\d+) ranks"), _add_group),
+    ("Group ", re.compile(r"Group (?P<group>\d+): (?P<ranks>\d+) ranks"), _add_group),
     ("Avg", _AVERAGE, _add_average),
     ("Average bus", _AVERAGE, _add_average),
-    ("Out of bounds values", re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b"), _add_out_of_bounds),
-    ("Run ended early:", re.compile("Run ended early:(.*)"), _add_end_reason),
-    ("error: ", re.compile("error:(.*)"), _add_end_reason),
-    ("Warning: ", re.compile("Warning:(.*)"), _add_warning),
+    ("Out of bounds values", re.compile(r"Out of bounds values\s*:\s*(?P<count>\d{1,18})\b"), _add_out_of_bounds),
+    ("Run ended early:", re.compile("Run ended early:(?P<text>.*)"), _add_end_reason),
+    ("error: ", re.compile("error:(?P<text>.*)"), _add_end_reason),
+    ("Warning: ", re.compile("Warning:(?P<text>.*)"), _add_warning),
     ("Reducing maxBytes", _TEXT, _add_warning),
     ("One-sided: ", _TEXT, _add_one_sided),
     ("Using devices", _TEXT, _add_nothing),

@@ -134,7 +134,9 @@ class TraceAnalysis(Struct, kw_only=True, frozen=True):
     duration_us: float | None
     """Mean duration of the period."""
     clock_error_us: float | None
+    """Error of the alignment of the ranks' clocks (`ClockAlignment.error_ns`). None if they are not aligned."""
     clock_basis: str
+    """Sentence with the method of the alignment and its assumption."""
     groups: tuple[CommunicatorGroup, ...]
     rows: tuple[OperationRow, ...]
     """The largest share first."""
@@ -143,4 +145,6 @@ class TraceAnalysis(Struct, kw_only=True, frozen=True):
     changes: tuple[Change, ...] = ()
     """The largest saving first."""
     problems: tuple[str, ...]
+    """Defects of the recording: missing and contradictory facts, and differences between ranks."""
     notes: tuple[str, ...]
+    """Limits of the analysis: facts that it cannot derive, and values to read with care."""

@@ -75,6 +75,6 @@ def _cut_to_common_sequences(builder: TraceBuilder) -> None:
             removed.setdefault(rank, []).append(own[~np.isin(rank.sequences[own], kept)])
     for rank, parts in removed.items():
         left_out = np.concatenate(parts)
-        builder.add_problem("{count} operations are left out because another rank dropped them", len(left_out))
         if len(left_out):
+            builder.add_problem("{count} operations are left out because another rank dropped them", len(left_out))
             rank.select(np.setdiff1d(np.arange(len(rank.operations)), left_out))

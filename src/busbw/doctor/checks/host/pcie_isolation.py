@@ -46,7 +46,7 @@ def pcie_acs(machine: Machine) -> Iterator[Finding]:
         output = _DENIED
     if _DENIED in output:
         if _share_groups(machine, nearest_ports):
-            return
+            return  # shared groups show that the ports redirect nothing
         raise Unreadable("permission of root to read the ACS control of PCIe ports with lspci")
     sections = dict(_SECTION.findall(output))
     redirecting = [port for port in sorted(set(nearest_ports.values())) if _REDIRECTS.search(sections.get(port, ""))]

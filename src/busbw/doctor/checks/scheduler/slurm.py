@@ -96,10 +96,11 @@ def slurm_cpuset(machine: Machine) -> Iterator[Finding]:
     has_gpus = any(name in variables for name in ("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"))
     require(has_gpus, "the job has no GPUs")
     cpus = allowed_cpus(machine)
-    first = re.split("[,-]", cpus)[0]  # of a list such as 0-3,8
-    core = machine.word(f"{_CPUS}/cpu{first}/topology/thread_siblings_list")
-    # A node with one core limits no task. Its list can be unreadable, so it is read only for a task on one core.
-    is_limited_to_core = cpus in (first, core) and core != machine.word(f"{_CPUS}/online")
+    first_cpu = re.split("[,-]", cpus)[0]  # of a list such as 0-3,8
+    core_cpus = machine.word(f"{_CPUS}/cpu{first_cpu}/topology/thread_siblings_list")
+    # A task on one core is not limited if the node has no other core. The list of the node's CPUs can be unreadable, so
+    # it is read only for a task on one core.
+    is_limited_to_core = cpus in (first_cpu, core_cpus) and core_cpus != machine.word(f"{_CPUS}/online")
     requested = variables.get("SLURM_CPUS_PER_TASK", "not set")
     requests_several_cores = requested.isdecimal() and int(requested) > _MAX_CORE_THREADS
     # A single task on a node may be only this examination, and other steps of the job may have more cores.
