@@ -109,7 +109,7 @@ def _even_ticks(low: float, high: float) -> list[float]:
     """
     length = high - low
     power_of_ten = 10.0 ** math.floor(math.log10(length / 2))  # the length is from 2 to 20 times this power
-    steps = (factor * power_of_ten for factor in (0.1, 0.2, 0.5, 1, 2, 5))
+    steps = (factor * power_of_ten for factor in (0.5, 1, 2, 5))
     step = next(step for step in steps if length / step <= _MAX_VALUE_LABELS)
     return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
