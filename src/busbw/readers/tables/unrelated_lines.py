@@ -54,8 +54,11 @@ def shape_of(line: bytes) -> bytes:
     return line.translate(_ZEROS).replace(b"0000", b"0").replace(b"000", b"0").replace(b"00", b"0")
 
 
-_TYPE_SHAPES = tuple({shape_of(name.encode()) for name in DTYPES if not name.isalpha()})
-"""Shapes of element types with digits in their names: `int0` of int32."""
+_NAMES_WITH_DIGITS = {shape_of(name.encode()) for name in DTYPES if not name.isalpha()}
+_TYPE_SHAPES = [
+    shape for shape in _NAMES_WITH_DIGITS if not any(other in shape for other in _NAMES_WITH_DIGITS - {shape})
+]
+"""Shapes of element types with digits in their names, such as `int0` of int32, that contain no other such shape."""
 
 
 class UnrelatedShapes:

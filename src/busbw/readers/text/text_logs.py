@@ -79,8 +79,7 @@ def _stream_tables(lines: LineStream, source: str, claims: UserClaims) -> Iterat
             yield from assembler.add_row(number, text, words)
             continue
         if reader.ignores(whole_text):
-            if reader.expects_nothing:
-                unrelated.add(shape)
+            unrelated.add(shape)
             continue
         yield from reader.read(number, whole_text)
         prefix, wrapper, assembler = clean_lines.prefix, reader.wrapper, clean_lines.last_row_assembler
