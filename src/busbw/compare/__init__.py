@@ -133,8 +133,18 @@ def compare_variants(
         resolution=resolution,
         placement=placement,
         any_system=any_system,
-        has_claims=names[0] == next(iter(variants), None),  # published speed-ups are relative to the first variant
+        has_claims=_is_baseline(log, *names),
     )
+
+
+def _is_baseline(log: Log, name: str, other: str) -> bool:
+    """True if the published speed-ups of `other` are relative to `name`: to the first other variant of each table."""
+    baselines = set()
+    for table in log.tables:
+        names = dict.fromkeys(row.variant for row in table.rows)
+        if other in names:
+            baselines.add(next((variant for variant in names if variant != other), None))
+    return baselines == {name}
 
 
 def _tables_by_variant(log: Log) -> dict[str, tuple[Table, ...]]:

@@ -146,7 +146,7 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     """Speed-up that a row of the log states itself, such as 1.25. None if the row states none."""
     claim_agrees: bool | None = None
     """True if the stated speed-up agrees with the printed figures of the log. None without a stated speed-up, or if
-    samples gave the computed one."""
+    the computed one does not come from printed figures."""
 
     @property
     def is_changed(self) -> bool:

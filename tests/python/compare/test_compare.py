@@ -650,6 +650,23 @@ def test_claims_are_only_checked_against_the_first_variant() -> None:
     assert True in {result.claim_agrees for result in compare_variants(three, ("NCCL", "MSCCL")).results}
 
 
+def test_each_table_has_a_baseline_of_its_own() -> None:
+    rows = [
+        row(1024, {"in_place": Figure(time_us=20.0)}, variant="X"),
+        row(1024, {"in_place": Figure(time_us=10.0)}, variant="Y", claimed_speedup=1.8),
+    ]
+    two_tables = Log(source="x", tables=(*speedup_table().tables, *log(rows).tables))
+    assert [result.claim_agrees for result in compare_variants(two_tables, ("X", "Y")).results] == [False]
+
+
+def test_a_variant_after_the_new_one_is_its_baseline() -> None:
+    rows = [
+        row(1024, {"in_place": Figure(time_us=10.0)}, variant="new", claimed_speedup=2.0),
+        row(1024, {"in_place": Figure(time_us=20.0)}, variant="old"),
+    ]
+    assert [result.claim_agrees for result in compare_variants(log(rows), ("old", "new")).results] == [True]
+
+
 def test_a_claim_is_neither_right_nor_wrong_without_printed_figures() -> None:
     samples = (tuple(10.0 + 0.01 * index for index in range(40)),)
     rows = [

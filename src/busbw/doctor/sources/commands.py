@@ -105,7 +105,7 @@ def _read_until_end(process: _Process, end_s: float) -> tuple[bytes, bytes, bool
             for (_, content), part in zip(open_pipes, parts, strict=True):
                 content += part or b""
             open_pipes = [entry for entry, part in zip(open_pipes, parts, strict=True) if part != b""]
-            if not any(parts):
+            if open_pipes and not any(parts):
                 time.sleep(_POLL_S)
     if not open_pipes:
         with suppress(subprocess.TimeoutExpired):

@@ -49,7 +49,7 @@ def is_unrelated(text: str, words: list[str]) -> bool:
 
 
 def shape_of(line: bytes) -> bytes:
-    """Returns the line with 0 instead of each number of at most ten digits. Longer ones leave several zeros."""
+    """Returns the line with 0 instead of each number of at most ten digits, and some zeros instead of a longer one."""
     # Several replacements take a quarter of the time of an expression.
     return line.translate(_ZEROS).replace(b"0000", b"0").replace(b"000", b"0").replace(b"00", b"0")
 
@@ -65,7 +65,7 @@ class UnrelatedShapes:
     """Shapes of lines that were found to be unrelated.
 
     Most lines of a long log differ from an earlier line only in digits, and a look-up takes a tenth of the time of the
-    tests. Except in names of element types, no test depends on the digits of a number.
+    tests. The digits of a number matter only in names of element types, and their count in messages of NCCL.
     """
 
     def __init__(self) -> None:
@@ -75,8 +75,9 @@ class UnrelatedShapes:
         return shape in self._shapes
 
     def add(self, shape: bytes) -> None:
-        """Adds the shape of an unrelated line, unless a line with this shape may name an element type."""
-        if len(shape) > _MAX_SHAPE_LENGTH or any(map(shape.lower().__contains__, _TYPE_SHAPES)):
+        """Adds the shape of an unrelated line, unless the digits of such a line may matter."""
+        may_have_type = any(map(shape.lower().__contains__, _TYPE_SHAPES))
+        if may_have_type or b"CCL " in shape or len(shape) > _MAX_SHAPE_LENGTH:
             return
         if len(self._shapes) >= _MAX_SHAPES:
             self._shapes.clear()

@@ -68,7 +68,10 @@ class LineReader:
 
     @property
     def expects_nothing(self) -> bool:
-        """True if no table is open and no wrapper is known, so only the text of a line decides if it is ignored."""
+        """True if only the text of a line decides if it is ignored.
+
+        No wrapper is known, no table of cells or plain table is open, and no row is incomplete.
+        """
         return self._grids.is_idle and self._clean_lines.is_idle and not self._unwrapper.knows_wrappers
 
     def is_plain_remark(self, text: str) -> bool:

@@ -1,8 +1,8 @@
 """Reads text line by line: tables of nccl-tests and similar tools within any other output, and published tables.
 
-Most lines of a long log are rows of one process and lines of headers, after a prefix that repeats. Shortcuts read them
-without cleaning. All other lines take the general way: `LineReader` removes their wrappers, and `CleanLineReader`
-classifies them. Both ways give equal results. Only the open tables are kept in memory.
+Most lines of a long log are rows of one process, lines of headers after a prefix that repeats, or belong to no table.
+Shortcuts read them without cleaning. All other lines take the general way: `LineReader` removes their wrappers, and
+`CleanLineReader` classifies them. Both ways give equal results. Only the open tables are kept in memory.
 """
 
 from collections.abc import Iterable, Iterator

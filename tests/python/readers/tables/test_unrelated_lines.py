@@ -130,6 +130,14 @@ def test_a_shape_of_an_element_type_is_not_kept() -> None:
     assert shape_of(b"step 123456789 took 4711 s") in shapes
 
 
+def test_a_row_after_a_message_of_nccl_with_other_digits_is_read() -> None:
+    run = list(LOGS["nccl_tests_2_19_6_single"])
+    rows = [line for line in run if " float " in line]
+    message = "[12:34:56] h:1:2 [0] NCCL INFO " + rows[0]
+    row = "[1:2:3] h:1:2 [0] NCCL INFO " + rows[0]
+    assert_read_alike([*run, *[UNRELATED[0]] * 3000, message, *[UNRELATED[0]] * 3000, row], "none")
+
+
 def test_unrelated_lines_of_a_log_without_wrappers_are_not_unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     unwrapped: list[str] = []
     unwrap = unwrapping.Unwrapper.unwrap
