@@ -40,7 +40,7 @@ RankArrivals typical_arrivals(std::span<const RankReport> ranks);
 /// Result of a check on all ranks. `exactness`: see CheckResult.
 CheckResult combine_check_results(std::span<const RankReport> ranks, const std::string& exactness);
 
-/// Time of each iteration until its last rank ended: the maximum over ranks.
+/// Time per operation of each iteration until its last rank ended: the maximum of `Samples::operation_s` over ranks.
 std::vector<double> last_rank_s(std::span<const RankReport> ranks);
 
 /// Like last_rank_s, separately for each process of `ranks_per_process` ranks.

@@ -1,4 +1,4 @@
-// Options of the program `flows`, which measures on request: its defaults, and errors for options of a sweep.
+// Options of the program `flows`, which measures on request: its defaults, and errors for what it does not support.
 #include "options/option_groups.hpp"
 
 #include "common/support/error.hpp"
@@ -15,6 +15,7 @@ void configure_flows(Options& options) {
   // Launchers add --records - to every command.
   if (options.flags.text("--records", "-") != "-")
     throw options.flags.invalid_value("--records", "-, because flows writes no records");
+  // Command that process 0 starts to send the requests. `busbw find` sets it if it launches the job.
   options.search = options.flags.text("--search", "");
   if (!options.search.empty() && options.flags.has("--processes"))
     throw UsageError("--search excludes --processes; start the processes with busbw find local");

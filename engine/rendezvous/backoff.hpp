@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-/// Schedule of requests: the first at once, the second after 1 to 1.25 s, then at growing intervals up to 4 to 5 s. The
+/// Schedule of requests: the first at once, the second after 1 to 1.2 s, then at growing intervals up to 4 to 5 s. The
 /// jitter depends on the process number, so that processes started together spread their requests.
 class Backoff {
  public:

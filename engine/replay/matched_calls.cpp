@@ -291,9 +291,9 @@ void MatchedCalls::require_blocking_order() const {
 
 std::vector<DistinctCall> MatchedCalls::distinct_calls() const {
   std::set<DistinctCall> distinct;
-  // An exchange has the transfers of one match, but at most one between the same sender and receiver. So the n-th one
-  // belongs to the n-th exchange of the match.
-  std::map<std::pair<std::size_t, std::size_t>, DistinctCall> exchanges;  // by match and number of the exchange
+  // Exchanges over all ranks, rebuilt from the transfers of each match. A match with several transfers between the same
+  // sender and receiver needs several exchanges: its n-th such transfer belongs to its n-th exchange.
+  std::map<std::pair<std::size_t, std::size_t>, DistinctCall> rebuilt_exchanges;  // by match and number within it
   std::map<std::tuple<std::size_t, int, int>, std::size_t> transfer_counts;  // by match, sender and receiver
   for (const auto& [call, match] : occurrences_) {
     if (call.transfers.empty()) {
@@ -302,12 +302,12 @@ std::vector<DistinctCall> MatchedCalls::distinct_calls() const {
     }
     const MatchedTransfer& transfer = call.transfers.front();
     std::size_t& transfer_count = transfer_counts[{match, transfer.from, transfer.to}];
-    DistinctCall& exchange = exchanges[{match, transfer_count}];
+    DistinctCall& exchange = rebuilt_exchanges[{match, transfer_count}];
     ++transfer_count;
     exchange.communicator = call.communicator;
     exchange.transfers.push_back(transfer);
   }
-  for (auto& [key, exchange] : exchanges) distinct.insert(std::move(exchange));
+  for (auto& [key, exchange] : rebuilt_exchanges) distinct.insert(std::move(exchange));
   return {distinct.begin(), distinct.end()};
 }
 

@@ -122,6 +122,7 @@ class LaunchedProcess {
     }
     Reporter* const row_reporter = reporter ? &*reporter : nullptr;
     const auto finish = [&](const std::optional<Failure>& failure) {
+      // With --search, `at_end` returns the exit code of SearchProcess::finish.
       if (reporter) return options_.at_end(reporter->finish(failure));
       if (!failure) return 0;
       // Process 0 writes the table, so details that only this process knows go to stderr.
@@ -132,7 +133,7 @@ class LaunchedProcess {
     const JobCallbacks job_callbacks{.run_rank = [&](int rank) { run_rank(plan, *backend_, job_, rank, row_reporter); },
                                      .finish = finish,
                                      .diagnose = [&] { return backend_->diagnosis(); }};
-    const JobSettings job_settings{.processes = 1,
+    const JobSettings job_settings{.processes = 1,  // none to fork, because a launcher starts all processes
                                    .ranks_per_process = plan.ranks_per_process(),
                                    .limit_s = no_progress_limit_s(options_),
                                    .collective = options_.collective};
@@ -213,7 +214,7 @@ class LaunchedProcess {
 
 JobResult run_launched(const Options& options, const World& world) {
   const SignalMask mask;
-  // This process has not joined the job yet, so a failure ends only this process.
+  // After a failure, the watchdog ends this process. It cannot abort the job, because it has not joined it yet.
   const CallWatchdog watched_call(no_progress_limit_s(options), [&](const Failure& failure) {
     print_stderr(options.program,
                  fmt::format("process {} of {} on {}: {}", world.rank, world.size, host_name(), failure.message));

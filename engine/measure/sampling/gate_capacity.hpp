@@ -5,12 +5,12 @@
 
 namespace busbw {
 
-/// Weighted calls (Collective::weighted_calls_per_run) in a batch, or in a graph of the batch.
+/// Weighted calls in a batch, or in a graph of the batch, on a rank of the largest group. All ranks use these numbers,
+/// because they wait for each other behind the gate.
 struct BatchCalls {
-  /// Calls of a rank of the largest group. All ranks use this number, because they wait for each other behind the gate.
-  std::size_t per_run;
-  std::size_t per_iteration;
-  std::size_t iterations;
+  std::size_t per_run;        // weight of one run of the collective (Collective::weighted_calls_per_run)
+  std::size_t per_iteration;  // weight of all runs of one iteration (-m)
+  std::size_t iterations;     // number of iterations in the batch
 };
 
 /// Capacity of a closed gate for a batch. Each rank first issues one untimed run, which ends when the last rank

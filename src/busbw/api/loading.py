@@ -37,7 +37,8 @@ def load(source: Source | Iterable[Source] | None = None, *, query: Filter | Non
         raise UsageError("load needs a source or a query", remedy='use busbw.load("last") for the newest run')
     sources = [source] if isinstance(source, str | PathLike) else source
     skipped: list[str] = []
-    logs = tuple(read_named_logs([os.fspath(name) for name in sources], skipped.append, skipped.append))
+    names = [os.fspath(name) for name in sources]
+    logs = tuple(read_named_logs(names, on_note=skipped.append, on_skipped=skipped.append))
     return LogCollection(logs=logs, skipped=tuple(skipped))
 
 
@@ -63,20 +64,23 @@ def _load_query(store: Path, query: Filter) -> LogCollection:
 def _select_points(log: Log, points: list[StoredPoint]) -> Log:
     """Returns the log with these measurements only. Tables without any of these measurements are omitted."""
     selected = set(map(_point_key, points))
-    tables = (_select_rows(table, number, selected) for number, table in enumerate(log.tables, start=1))
+    tables = (_select_rows(table, table_number, selected) for table_number, table in enumerate(log.tables, start=1))
     return replace(log, tables=tuple(table for table in tables if table.rows))
 
 
 def _point_key(point: StoredPoint) -> tuple[object, ...]:
-    """Returns the values that identify a measurement. The line is not enough: rows in a string of JSON share it."""
+    """Returns the values that identify a measurement in its log. `point.number` is the number of its table, from 1 on.
+
+    The line is not enough: rows in a string of JSON share it.
+    """
     series = (point.collective, point.dtype, point.redop, point.root, point.ranks, point.group, point.variant)
     return (point.number, point.line, point.cycle, point.size_bytes, *series, point.placement)
 
 
-def _select_rows(table: Table, number: int, selected: set[tuple[object, ...]]) -> Table:
+def _select_rows(table: Table, table_number: int, selected: set[tuple[object, ...]]) -> Table:
     rows = []
     for row in table.rows:
-        key = (number, row.line, row.cycle, row.size_bytes, *series_values(table, row))
+        key = (table_number, row.line, row.cycle, row.size_bytes, *series_values(table, row))
         figures = {name: figure for name, figure in row.figures.items() if (*key, name) in selected}
         if figures:
             rows.append(replace(row, figures=figures))

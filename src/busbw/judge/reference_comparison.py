@@ -1,6 +1,7 @@
 """Compares an expectation with a reference, for `busbw expect --reference`. No run is judged.
 
-A reference is published or own earlier figures. A yardstick is the ranges of time by size that are made from it.
+A reference is a set of figures: published ones, or the user's earlier ones. A yardstick is made from a reference. It is
+the ranges of time by size.
 """
 
 from msgspec import Struct
@@ -89,6 +90,7 @@ def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | 
     They come from the selected log or reference, otherwise from all shipped references. None if there are no figures.
     """
     if selection.log is not None:
+        # Means, because the figures are shown with an expectation, or with the mean times of a run.
         return most_similar_yardstick(selection.name, read_reference_series(selection.log).by_mean, run)
     nearest_reference = select_nearest(run, selection)
     return nearest_reference.yardstick if nearest_reference else None

@@ -66,7 +66,7 @@ class SizeLimits(NamedTuple):
     band: BandName
     range_us: ExpectedRange
     min_undecided_us: float
-    """Time from which a figure inside the range is undecided: `BAD_FACTOR` times the shortest healthy time."""
+    """Minimum time of an undecided figure inside the range: `BAD_FACTOR` times the shortest healthy time."""
 
 
 class Yardstick(Struct, kw_only=True, frozen=True):
@@ -116,10 +116,12 @@ class Yardstick(Struct, kw_only=True, frozen=True):
 
     def _make_limits(self, size_bytes: int, range_us: ExpectedRange) -> SizeLimits:
         band = self.band(size_bytes)
+        # The shortest time that a healthy run of this machine can take:
+        # - of a reference: the typical time, which is taken for the healthy time of this machine;
+        # - of an expectation below the plateau: also the typical time, because the low end is of another launch mode;
+        # - of an expectation in the plateau: the low end, because the range comes from other machines. Two healthy runs
+        #   differ by up to `WIDE_RANGE_FACTOR`, so the time may be shorter by this factor.
         min_healthy_us = range_us.typical
-        # The range of an expectation comes from other machines. In the plateau, the healthy time of this machine may be
-        # the low end. Two healthy runs differ by up to `WIDE_RANGE_FACTOR`, so that time may be even shorter. Below the
-        # plateau, the low end is the time of another launch mode, so it does not count.
         if band == "plateau" and not self.is_of_this_machine:
             min_healthy_us = min(range_us.typical, range_us.low / WIDE_RANGE_FACTOR)
         return SizeLimits(band, range_us, min_undecided_us=BAD_FACTOR * min_healthy_us)

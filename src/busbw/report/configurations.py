@@ -74,7 +74,7 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         context_finder=context.context_finder,
     )
     if not context.table.rows:
-        views = tuple(map(verdict_view, verdicts))
+        views = tuple(map(verdict_view, verdicts))  # one: a table without rows has one verdict
         return [ConfigurationSection(f"{anchor}-1", views[0].title, views)]
     pairs_by_configuration: dict[tuple[object, ...], list[tuple[Series, VerdictView]]] = {}
     expected = TableExpectation(
@@ -217,6 +217,7 @@ def _reference_curve(yardstick: Yardstick | None, series: Series, *, is_busbw: b
     factor = series.bus_factor
     if yardstick is None or (is_busbw and not factor):
         return None
+    # The plot has one curve for all placements. At a size with both, the later point counts, the one out of place.
     times_us: dict[int, float] = {}
     for point in series.points:
         range_us = yardstick.range_us(point.size_bytes, point.placement)

@@ -41,10 +41,10 @@ VARIATIONS: dict[LaunchMode, RunVariation] = {
         factor=1.8,
         up_to_bytes=8 << 20,
         description="one thread that launches several GPUs",
-        source="ten starts of each program on 2 and on 4 H200, at 1 KiB, 32 KiB and 1 MiB: at most 1.77; "
-        "longest over shortest of other rounds of one program at one size: on 4 H200 up to 8 MiB, 4 of 468 ratios "
-        "above 1.8, at most 2.52; on 2 H200 below 1 MiB, 18 of 108 above 1.8, at most 1.89 "
-        "(bench/results/h200-x*-parity*.md, -g)",
+        source="Ten starts of each program on 2 and on 4 H200, at 1 KiB, 32 KiB and 1 MiB: ratios up to 1.77. "
+        "Other rounds of one program at one size, longest over shortest: on 4 H200 up to 8 MiB, 4 of 468 ratios above "
+        "1.8, at most 2.52; on 2 H200 below 1 MiB, 18 of 108 above 1.8, at most 1.89 "
+        "(bench/results/h200-x*-parity*.md, -g).",
     ),
     "one each": RunVariation(
         factor=1.8,

@@ -1,6 +1,6 @@
 """Collects Markdown and HTML tables of a document, line by line, as rows of cells.
 
-line_reader.py passes each line for which `accepts` is true, and calls `finish` at the first other line.
+line_reader.py passes each line for which `accepts` is true, and calls `take_finished` at the first other line.
 """
 
 import html
@@ -74,8 +74,8 @@ class GridCollector:
         """True if the end tag of an HTML table was read."""
         return self._html is not None and self._html.is_closed
 
-    def finish(self) -> CellGrid | None:
-        """Returns the finished table, or None. HTML is open until its end tag, or until it cannot be a table."""
+    def take_finished(self) -> CellGrid | None:
+        """Ends a Markdown table, or HTML that has its end tag or cannot be a table. Returns the table, or None."""
         if self._html is not None and not (self._html.is_closed or self._html.has_no_tags):
             return None
         rows, self._markdown_rows = self._markdown_rows, []
@@ -83,11 +83,11 @@ class GridCollector:
             rows, self._html = self._html.rows, None
         return CellGrid(rows[0][0], rows) if rows else None
 
-    def close(self) -> CellGrid | None:
-        """Returns the table that is open at the end of the document. None if no table is open."""
+    def take_rest(self) -> CellGrid | None:
+        """Ends any open table, at the end of the document. Returns the table, or None."""
         if self._html is not None:
             self._html.is_closed = True
-        return self.finish()
+        return self.take_finished()
 
 
 class _HtmlTable(HTMLParser):

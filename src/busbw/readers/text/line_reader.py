@@ -34,8 +34,11 @@ class LineReader:
         self._unwrapper = Unwrapper()
         self._unwrapper.learn(lines.look_ahead())
         self.wrapper: RowWrapper | None = None
-        """Wrapper that the last two rows share, around their prefix. None if they share none, or while a table of cells
-        is open."""
+        """Wrapper that the last two rows share. None if they share none, or while a table of cells is open.
+
+        Wrapper, prefix and row stand in this order: in `{"log": "[1,0]: 1024 256 float ..."}`, `{"log": "` is the
+        beginning of the wrapper, and `[1,0]:` is the prefix. The rest of the wrapper follows the row.
+        """
         self._last_wrapper_pattern = ""
         """Pattern of the wrapper of the last row that `read` processed. Empty without such a wrapper."""
         self._grids = GridCollector()
@@ -44,11 +47,13 @@ class LineReader:
 
     def read(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
-        is_cut = not text.endswith("\n")  # the end of the file
+        has_line_end = text.endswith("\n")  # false only at the end of the file
         inner_lines: list[str] = []
         for line in self._unwrapper.unwrap(text, self._look_ahead):
             inner_lines.append(line.original)
-            yield from self._read_unwrapped_line(number, line, is_cut=line.is_open or (is_cut and not line.is_closed))
+            # A part of the wrapper follows a closed line. An open line may continue on the next line of the file.
+            is_complete = not line.is_open and (has_line_end or line.is_closed)
+            yield from self._read_unwrapped_line(number, line, is_cut=not is_complete)
         if not inner_lines:
             yield from self._end_grid()
         # Only a row, or a line in an open table of cells, changes the wrapper.
@@ -84,7 +89,7 @@ class LineReader:
 
     def finish(self) -> Iterator[Event]:
         """Yields the rest of all open tables."""
-        if (grid := self._grids.close()) is not None:
+        if (grid := self._grids.take_rest()) is not None:
             yield from self._read_grid(grid)
         yield from self._clean_lines.finish()
 
@@ -105,6 +110,10 @@ class LineReader:
             self._grids.discard_html()
         if self._grids.is_html(line.original):
             body = cleaning.strip_controls(line.original)  # with the tags that unwrapping has removed as a wrapper
+        # The line is one of these:
+        # - A Markdown line with cells that form a row of nccl-tests: the row is read, and an open table stays open.
+        # - Another line of a table of cells: the table collects it.
+        # - A line outside: it ends a Markdown table and is read.
         if self._grids.accepts(body):
             cells = self._grids.markdown_cells(body)
             if cells is None or not begin_like_row(" ".join(cells).split()):
@@ -119,7 +128,7 @@ class LineReader:
         yield from self._clean_lines.read(CleanLine(number, line.original, body, line.writer, is_cut))
 
     def _end_grid(self) -> Iterator[Event]:
-        grid = self._grids.finish()
+        grid = self._grids.take_finished()
         if grid is not None:
             yield from self._read_grid(grid)
 

@@ -1,4 +1,4 @@
-"""Forms of rows and of their parts, which the words of a line show."""
+"""Tells by the words of a line if the line is a row or a part of one."""
 
 from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value, parse_integer
 
@@ -25,7 +25,11 @@ def is_clean_row(text: str, words: list[str]) -> bool:
 
 
 def is_complete_row(words: list[str]) -> bool:
-    """True if the last word of a row without line end is certainly complete."""
+    """True if the last word of a row without line end is certainly complete.
+
+    The word is a number of wrong elements or an error. "1" may be cut from "12" or "1e-07". "0" can only be cut from
+    "0e+00", which has the same value.
+    """
     return words[-1] in ("0", "N/A", "0e+00")
 
 

@@ -11,8 +11,11 @@ A field counts as fixed until the lines with an anchor (anchors.py) give evidenc
 *changes* of the field: different values in a line and in the last line before it with an `Anchor.position`. A change is
 
 - an *increase*, if the later line continues the table, and the value is larger and new: line numbers 7, 8;
-- a *restart*, if the later line is a row that may begin another table, and the value is smaller: line numbers 90, 7;
-- a *contradiction*, if a counter cannot change so: line numbers 7, 6 within a table.
+- a *restart*, if both lines are rows, the later one may begin another table, and the value is smaller: 90, 7;
+- a *contradiction*, if the later line continues the table, and the value is smaller or repeated: 7, 6;
+- a *contradiction* also if the later line cannot continue the table, such as a row below a footer line.
+
+`Anchor.continues` is True for a line that continues the table, None if it may begin another one, and False otherwise.
 
 Changes of a fixed field are contradictions too, if lines of several writers are mixed: ranks 0, 1, 0.
 
@@ -53,8 +56,8 @@ _MIN_UNIQUE_CHANGES = 3
 """Minimum number of contradictions of a unique field with repeated values. A host's name also has a few contradictions,
 if the lines of several hosts are mixed."""
 _MIN_UNIQUE_HEADER_CHANGES = 2
-"""Minimum number of changes within headers of a unique field without repeated values. A header has one writer, so a
-fixed field seldom changes within a header."""
+"""Minimum `_Field.header_changes` of a unique field without repeated values. A header has one writer, so a fixed field
+seldom changes there."""
 _MAX_JUMP = 10_000
 """Maximum difference of two consecutive line numbers. Lines in between may be missing, as in the output of grep -n."""
 
@@ -92,7 +95,8 @@ class _Field:
         self.contradictions = 0
         self.restarts = 0
         self.header_changes = 0
-        """Number of changes, in any direction, to a line that continues the table, except from one row to another."""
+        """Number of changes between lines of one table that are not both rows, such as header lines. The direction does
+        not matter."""
 
     def add_change(self, earlier: str, word: str, *, continues: bool | None, are_rows: bool) -> None:
         """Adds a change between two lines.
@@ -108,7 +112,7 @@ class _Field:
         is_larger = _order_key(word) > _order_key(earlier)
         if continues and not are_rows:
             self.header_changes += 1
-        if continues is None:  # the later line may begin another table
+        if continues is None:  # the later line may begin another table; a larger value is then no evidence
             if not is_larger:
                 self._restart(are_rows=are_rows)
         elif continues and is_larger and word not in self.visited:
@@ -117,7 +121,7 @@ class _Field:
             self.contradictions += 1
 
     def _restart(self, *, are_rows: bool) -> None:
-        # A repeated header is no evidence of another table, so only restarts between rows count.
+        # Only restarts between two rows count, because a header may repeat within a table.
         if are_rows:
             self.restarts += 1
         self.visited.clear()

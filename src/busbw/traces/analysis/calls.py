@@ -102,10 +102,11 @@ def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
 def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
     """Returns true for each rank with the steps of most ranks, and for all ranks if none has steps.
 
-    Two ranks have the same steps if they have about the same number of steps, or if their steps take about the same
-    time. One of both suffices: a recording that ends early has fewer steps, and ranks that do not communicate with each
-    other can take different times. If two halves of the ranks differ, the half with fewer steps is chosen. If no rank
-    has complete steps, all ranks with steps are chosen.
+    Each rank is compared with one reference: the first rank with the median number of complete steps. If two halves of
+    the ranks differ, the reference is of the half with fewer steps. A rank has the steps of the reference if about as
+    many are complete, or if their median durations are about equal. One of both suffices: a recording that ends early
+    has fewer steps, and ranks that do not communicate with each other can take different times. If no rank has complete
+    steps, all ranks with steps are chosen.
     """
     has_steps = [rank.steps is not None for rank in ranks]
     counts = np.array([rank.step_count if rank.steps and rank.step_count else np.nan for rank in ranks])
@@ -185,7 +186,8 @@ def _list_rank_calls(
     function[call_of[exchanged]] = EXCHANGE
 
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
-    # The times of a modelled trace contain only computation, so the duration of its steps stays unknown.
+    # Without device times, steps have host times. In a modelled trace these contain only computation, so its steps keep
+    # the unknown device times (NaN), and their durations stay unknown.
     has_only_host_times = np.isnan(start_ns).all() and not trace.is_modelled
     operation_times_ns = enqueue_ns if has_only_host_times else start_ns
     step_of, analyzed = _complete_steps(rank.steps, len(operations))

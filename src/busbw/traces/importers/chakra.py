@@ -96,13 +96,16 @@ def _add(builder: TraceBuilder, rank: RankBuilder, number: int, node: _Node, mem
     if index is None or number not in members:
         builder.add_problem("{count} operations are left out, because the rank is not in the process group")
         return
-    size, count, peer = len(members), _number(node, "comm_size"), -1
+    rank_count = len(members)
+    byte_count = _number(node, "comm_size")
+    peer = -1
     if node.kind == _COLLECTIVE:
         function = _FUNCTIONS.get(_number(node, "comm_type"), Function.OTHER)
         if function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
-            # Chakra has the bytes of the parts for all ranks, and NCCL counts those for one. NCCL's parts are equal.
-            if count % size == 0:
-                count //= size
+            # Chakra states the bytes of the whole buffer, with a part for each rank. NCCL's count is that of one part.
+            # NCCL's parts are equal.
+            if byte_count % rank_count == 0:
+                byte_count //= rank_count
             else:
                 function = Function.OTHER
     else:
@@ -114,7 +117,7 @@ def _add(builder: TraceBuilder, rank: RankBuilder, number: int, node: _Node, mem
         Call(
             function=function,
             communicator=index,
-            elements=count,
+            elements=byte_count,
             datatype=_INT8,
             flags=Flag.COUNT_IS_IN_BYTES,
             peer=peer,
@@ -213,6 +216,7 @@ def _parse_node(message: bytes) -> _Node:
     """Returns the node of a message.
 
     An attribute is a message in the node. Its field 1 is the name, field 2 the description, and any other the value.
+    The inputs are a message, too. Its field 1 is the text of their values.
     """
     name, kind, duration_us, inputs = b"", 0, 0, b""
     attributes: dict[str, _Value] = {}

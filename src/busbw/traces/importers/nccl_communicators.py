@@ -24,9 +24,10 @@ class NcclCommunicator:
     index: int
     identity: str
     rank: RankBuilder
+    """Rank of the job that uses this handle."""
     size: int
     own_rank: int | None
-    """Rank in this communicator. None: unknown."""
+    """Number of `rank` in this communicator. None: unknown."""
     is_starting: bool
     """True after the line "Init START", until "Init COMPLETE"."""
     split_count: int = 0
@@ -81,7 +82,7 @@ class NcclCommunicators:
     ) -> NcclCommunicator | None:
         """Adds a communicator. None if its size is impossible.
 
-        `identity` is empty if no line of the log introduces the communicator.
+        `identity` is empty if the log does not identify the communicator. The identity is then inferred.
         """
         host, pid = process
         rank = self._builder.find_or_add_rank((host, pid, device), source)
