@@ -15,7 +15,7 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def resolution_option(
-    help_text: str = "Smallest change that matters; a smaller one is SAME.",
+    help_text: str = "Largest difference that is SAME, if chance can explain it.",
 ) -> Callable[[Command], Command]:
     """Returns the option `--resolution`. Its value is a fraction."""
     return click.option(
