@@ -109,9 +109,12 @@ def _even_ticks(low: float, high: float) -> list[float]:
     """
     length = high - low
     power_of_ten = 10.0 ** math.floor(math.log10(length / 2))  # the length is from 2 to 20 times this power
-    steps = (factor * power_of_ten for factor in (0.5, 1, 2, 5))
-    step = next(step for step in steps if length / step <= _MAX_VALUE_LABELS)
-    return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    indices_by_step = {
+        step: range(math.ceil(low / step), math.floor(high / step) + 1)
+        for step in (factor * power_of_ten for factor in (0.5, 1, 2, 5))
+    }
+    step, indices = next(entry for entry in indices_by_step.items() if len(entry[1]) <= _MAX_VALUE_LABELS)
+    return [index * step for index in indices]
 
 
 def short_size(size_bytes: int) -> str:

@@ -97,3 +97,10 @@ def test_figures_keep_four_digits(value: float) -> None:
 
 def test_short_sizes() -> None:
     assert [short_size(size) for size in (8, 65536, 1 << 20, 16 << 30, 1 << 40)] == ["8 B", "64K", "1M", "16G", "1T"]
+
+
+@pytest.mark.parametrize("high", [350.0, 70.0, 3.5, 7.0, 14.0, 20.0, 2.0001])
+def test_a_linear_axis_has_at_most_seven_labels(high: float) -> None:
+    ticks = value_ticks(Scale(0.0, high, 0, 1, is_linear=True))
+    assert 3 <= len(ticks) <= 7
+    assert ticks[0] == 0
