@@ -62,7 +62,7 @@ def test_size_labels_are_few_and_powers_of_two_within_the_range(sizes: list[int]
 def test_value_labels_are_few_distinct_and_within_the_range(low: float, ratio: float) -> None:
     scale = value_scale([low, low * ratio])
     ticks = value_ticks(scale)
-    assert 1 <= len(ticks) <= 8
+    assert 1 <= len(ticks) <= 7
     assert ticks == sorted(set(ticks))
     assert all(scale.low * (1 - 1e-9) <= tick <= scale.high * (1 + 1e-9) for tick in ticks)
     assert len({number(tick) for tick in ticks}) == len(ticks)
