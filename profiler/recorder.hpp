@@ -1,7 +1,7 @@
 #pragma once
 // Records the operations that NCCL reports, independent of the version of the interface. NCCL may report events late,
 // twice, in another order or not at all. So a handle refers to a record of the mapped trace file, which stays valid, or
-// to nothing.
+// to nothing. A handle also has a tag: the kind of its event.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -61,7 +61,7 @@ class Recorder {
 
   /// Starts a group of calls. A group is explicit if the program began it, and implicit if NCCL began it within a call.
   void* start_group(bool is_explicit) noexcept;
-  /// Records a call. `group`: handle of start_group(). Null if the call is in no group.
+  /// Records a call. `group`: handle of start_group(), or null if the call is in no group.
   void* start_call(void* context, void* group, const Call&) noexcept;
   /// Starts a plan: the tasks that NCCL puts into one kernel. Never returns null, because NCCL before 2.28 does not
   /// report the tasks of a plan for which it got null.
@@ -96,7 +96,7 @@ class Recorder {
   /// Creates the trace file and resets the counters. Null if the environment does not request a trace.
   trace::TraceFile* create_file(int interface, const void* caller);
   ThreadState& thread_state() noexcept;
-  /// Returns the record of a handle. Null if the handle has another tag, or its record is not in this trace file.
+  /// Returns the record of a handle. Null if the handle's tag is not `tag`, or its record is not in this trace file.
   template <class Record>
   Record* record_of(const void* handle, unsigned tag) const noexcept;
   trace::OperationRecord* take_operation(const void* context, const Call&, std::uint64_t enqueue_ns) noexcept;

@@ -16,11 +16,11 @@ constexpr double kMsPerS = 1e3;
 
 /// Appends a line of nccl-tests' -v for each call of a timer.
 void append_calls(std::string& out, const TimerCalls& timer, int test_ranks) {
-  for (const auto& rank_times_s : timer.calls_s) {
+  for (const auto& call_times_s : timer.calls_s) {
     TimeFigures figures;
-    figures.add(rank_times_s);
+    figures.add(call_times_s);
     append(out, "{:>36}: Max {:9.3f} ms, Avg {:8.3f} ms, Stddev {:8.3f} ms, [{:4}/{:4}]\n", timer.timer,
-           figures.max_s * kMsPerS, figures.mean_s * kMsPerS, figures.stdev_s() * kMsPerS, rank_times_s.size(),
+           figures.max_s * kMsPerS, figures.mean_s * kMsPerS, figures.stdev_s() * kMsPerS, call_times_s.size(),
            test_ranks);
   }
 }
@@ -81,7 +81,7 @@ void CommOpsText::rows(const CaseRows& rows) {
 }
 
 void CommOpsText::append_row(std::string& out, const Row& row) {
-  const Measurement& measurement = *row.out_of_place;
+  const Measurement& measurement = *row.out_of_place;  // the only one of a row; time_s and rank_times_s are means
   const LifecycleRow& lifecycle = *row.lifecycle;
   const auto slowest =
       static_cast<std::size_t>(std::ranges::max_element(measurement.rank_times_s) - measurement.rank_times_s.begin());
@@ -121,7 +121,7 @@ void CommOpsText::add_to_summary(const LifecycleRow& lifecycle, const TimerCalls
   });
   if (summary == summaries_.end())
     summary = summaries_.insert(summaries_.end(), {lifecycle.test, timer.timer, lifecycle.test_ranks});
-  for (const auto& rank_times_s : timer.calls_s) summary->figures.add(rank_times_s);
+  for (const auto& call_times_s : timer.calls_s) summary->figures.add(call_times_s);
   summary->calls += timer.calls_s.size();
 }
 

@@ -65,7 +65,7 @@ class CommOpsText final : public Sink {
   TextStream stream_;
   CommOpsTextOptions options_;
   bool begun_ = false;
-  bool has_roots_ = false;  // the library makes unique ids
+  bool has_roots_ = false;  // root_every has an effect: the initialization has roots (unique ids of a library)
   std::vector<RankInfo> ranks_;
   std::vector<Summary> summaries_;
 };

@@ -105,7 +105,7 @@ class JsonBuilder {
     close_array();
   }
 
-  /// Ends a line of JSON Lines.
+  /// Ends a line of JSON Lines. The caller must call clear() before the next line, because a comma would begin it.
   void end_line() { text_ += '\n'; }
 
   const std::string& text() const { return text_; }

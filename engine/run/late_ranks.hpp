@@ -14,8 +14,9 @@ struct TimedMeasurement {
   double operations_per_iteration;  // operations of each rank in one iteration
 };
 
-/// Returns the late ranks of `timed`, at most one of each kind. `other`: the row's other placement; if it is not null,
-/// both placements must show the rank, because one placement may show a rank by chance. `ranks`: those of the group.
+/// Returns the late ranks of `timed`: at most one each of the kinds late_start, slow_launch and late_first. `other`:
+/// the row's other placement; if it is not null, both placements must show the rank, because one placement may show a
+/// rank by chance. `ranks`: those of the group.
 std::vector<LateRank> find_late_ranks(const TimedMeasurement& timed, const TimedMeasurement* other,
                                       const std::vector<RankInfo>& ranks);
 

@@ -23,7 +23,8 @@ class HostBackend : public Backend {
   std::string version() const final { return version_; }
   Device device(int index) const final { return {index, "cpu", cpu_name_}; }
   std::size_t available_bytes(int /*ranks*/) const final { return available_memory_bytes(); }
-  /// A communicator with a parent is in layer 1, because its ranks keep the parent in layer 0.
+  /// A communicator with a parent is in layer 1 (`connect_layer`), because some of its ranks still have the parent in
+  /// layer 0.
   std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) final {
     return make_host_lifecycle(
         [this, &world](Team& team, bool is_derived) { return connect_layer(world, team, is_derived ? 1 : 0); });

@@ -20,6 +20,8 @@ struct JobAddress {
 
 /// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables, and the job's identity. Throws
 /// UsageError if no address is known. `local_size`: number of processes on this node, or nothing if unknown.
+/// `ancestors`: returns the ancestors of this process, to find the launcher's daemon if its variables do not name the
+/// job (detect_world).
 JobAddress find_job_address(Environment environment, const LauncherClaim& claim, std::optional<int> local_size,
                             Ancestors (*ancestors)());
 

@@ -22,7 +22,7 @@ class _Outcome(Generic[Subject]):
         self.check = check
         self.findings: list[Finding] = []
         self.undecided_text: str | None = f"the check did not end within {limit_s:.2g} s"
-        """Names the thing that the check lacks for a decision, or the reason. None if the check decided.
+        """Value that the check lacks for a decision, or a clause with the reason. None if decided or not applicable.
 
         The first text stays if the check does not end.
         """
@@ -63,7 +63,7 @@ def examine(
     Args:
         checks: Checks to run, within one time limit.
         subject: Object that the checks examine.
-        job: Job for the costs, which is read after the checks.
+        job: Job for the costs. Its fields are read after the checks, because another thread may set them until then.
         limit_s: Time limit in seconds.
     """
     end = time.monotonic() + limit_s

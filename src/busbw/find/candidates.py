@@ -43,8 +43,7 @@ class Candidates:
     penalty: Values
     """Penalty of the score of each part: log number of parts that could be accused instead, plus rarity of its kind."""
     connections: Indices
-    """Number of the connection of each `crossing` flow. UNKNOWN if the flow may collide: it is no evidence for hashed
-    links."""
+    """Number of the connection of each `crossing` flow. UNKNOWN if it may collide: no evidence for hashed links."""
 
     @cached_property
     def _flows_by_connection(self) -> csr_array:

@@ -6,6 +6,9 @@ fifth of the flows of a class are healthy.
 
 Levels, excess and noise are in log time. The *excess* of a flow is its level less the level of its healthy peers, its
 *reference*.
+
+Flows *collide* if several of them share a link of the network. Their time then doubles or triples. A *hub* is a GPU
+that exchanges data with several others of its node at once (rounds.py).
 """
 
 from dataclasses import dataclass
@@ -80,8 +83,7 @@ class Peers:
     slow_density: Values
     """Probability density at the excess of each flow, in the histogram of the slow flows of its class.
 
-    A collision doubles or triples the time, so several flows have the same excess without a common cause. 0 for flows
-    of a class that cannot collide.
+    Several flows that collide have the same excess without a common cause. 0 for flows of a class that cannot collide.
     """
     is_tolerated: Mask
     """True for each hub that differs from its peers by less than HUB_TOLERANCE. The excess of such a hub is 0."""
@@ -121,8 +123,8 @@ class Peers:
         flows. A full-load class within the arrays, but without flows, counts as collision-free.
         """
         is_full_load = self._is_between_leaves(Load.BOTH)
-        is_collision_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)
         is_known = is_full_load.any()
+        is_collision_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)
         return not is_known or not is_collision_free[is_full_load].all()
 
     @property

@@ -66,7 +66,7 @@ class Search:
         self.lost = dict(self.measurer.lost)
 
     def run(self) -> Explanation:
-        """Measures until no question is open or the rounds are used up.
+        """Measures until no question is open, or the rounds (`max_rounds`) or the turns of `_separate` are used up.
 
         The order of the rounds: the first answer or all pairs, hubs, and the open questions. If no part is slow then,
         the pairs of nodes without a fast flow follow, and the open questions after them.
@@ -117,7 +117,7 @@ class Search:
             self._measure(rounds, limit)
 
     def _separate(self, planner: RoundPlanner, limit: int) -> None:
-        """Measures rounds for the open questions until none is open or the turns are used up."""
+        """Measures rounds for the open questions until none is open, or the rounds or the turns are used up."""
         for turn in range(_MAX_TURNS):
             rounds = separating_rounds(planner, self.observations(), self.explain(), turn)
             if not rounds or len(self.rounds) >= limit:

@@ -27,8 +27,7 @@ _RESERVED_ROUNDS = 4
 """Rounds of the first answer that are not used, and so are left for hubs and open questions."""
 _MIN_REMAINING_ROUNDS = 2
 SMALL_CLUSTER_NODES = 3
-"""Maximum number of nodes of a small cluster. Its NICs have at most two partners on their lane, so flows across lanes
-are needed."""
+"""Maximum number of nodes of a small cluster. Its NICs have too few partners on their lanes: at most two."""
 
 
 def first_answer_rounds(cluster: Cluster) -> int:

@@ -1,7 +1,10 @@
 """Starts the job with mpirun of Open MPI, MPICH or Intel MPI. The programs need no MPI.
 
 mpirun starts a shell script for each process (`wrapper_script`). The script prints the program's exit code on stderr,
-from which `MpirunOutput` decides the exit code of the job.
+from which `MpirunOutput` decides the exit code of the job. `MpirunOutput` also decides when mpirun must be ended.
+
+mpirun gets SIGUSR1 as the interrupt: every mpirun forwards it, and after SIGINT, Open MPI forwards no more output. The
+script turns SIGUSR1 into SIGINT for its program.
 """
 
 import re
@@ -132,12 +135,11 @@ def _remarks(target: MpirunTarget) -> tuple[str, ...]:
 
 
 def wrapper_script(programs: Sequence[str]) -> str:
-    """Returns the shell script that runs each program.
+    """Returns the shell script of each process. It runs the first of `programs` that exists on the host.
 
     mpirun ends all processes when one of them fails, before process 0 has printed its results. Therefore the script
-    always exits with 0, and prints the start and the exit code of the program instead. After SIGINT, Open MPI forwards
-    no more output. Therefore an interrupt is sent as SIGUSR1, which every mpirun forwards. The script turns it into
-    SIGINT, and the program ignores the SIGUSR1 that it receives as well.
+    always exits with 0, and prints the start and the exit code of the program instead. The program ignores SIGUSR1,
+    because it receives the signal too.
     """
     rank = "${OMPI_COMM_WORLD_RANK-$PMI_RANK}"
     lines = [
@@ -170,7 +172,10 @@ def submit(plan: MpirunPlan, callbacks: LaunchCallbacks) -> int:
 
 
 class MpirunOutput:
-    """Forwards the output of mpirun and removes the lines with the exit codes of the processes."""
+    """Forwards the output of mpirun without the wrapper script's lines, and interprets these lines.
+
+    Also limits the time of the start and of the end (`should_end`), and decides the exit code of the job.
+    """
 
     def __init__(
         self, callbacks: LaunchCallbacks, process_count: int, *, now_s: Callable[[], float] = monotonic

@@ -100,11 +100,11 @@ def _adopt_if_faster(tuning: TuningResult, candidate: Candidate, comparison: Com
     if not faster:
         return "rejected: not faster at any size"
     if candidate.goes_to == "tuner":
-        not_slower = [result for result in faster if result.point.size_bytes not in slower_sizes]
-        for result in not_slower:
-            _update_winner(tuning.winners, result, candidate)
-        if not not_slower:
+        winning = [result for result in faster if result.point.size_bytes not in slower_sizes]
+        if not winning:
             return "rejected: faster in one placement and slower in the other"
+        for result in winning:
+            _update_winner(tuning.winners, result, candidate)
         return "adopted by size, in the tuner file"
     if slower_sizes:
         return "rejected: slower at another size"

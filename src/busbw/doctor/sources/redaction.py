@@ -26,6 +26,7 @@ from busbw.secret_variables import may_be_secret
 
 _ENVIRONMENT = f"{FACTS}environment.json"
 _PSEUDONYM = re.compile(r"(?:host|domain|user|name|serial|secret)-\d+")
+"""Pseudonym that an earlier rule has inserted. Later rules leave it unchanged."""
 _NAMES = {
     # Tokens of GitHub, GitLab, Hugging Face and Slack.
     r"\b(?:gh[opsru]_|github_pat_|glpat-|hf_|xox[abp]-)[\w-]{8,}": "secret",
@@ -70,7 +71,9 @@ _VARIABLE_WITH_NAME = re.compile(
     r"USER|ACCOUNT|HOST|NODELIST|NODENAME|NODE_ALIASES|LAUNCH_NODE|JOB_NAME|COMMENT|PARTITION|RESERVATION|CLUSTER_NAME"
     r"|TOPOLOGY_ADDR$|SUBMIT_|QOS|NAMESPACE"
 )
+"""Part of the name of a variable that holds names of users, hosts or jobs. All words of its value are replaced."""
 _WORD_WITH_LETTER = re.compile(r"[^,.:;/|\[\]\s]*[A-Za-z][^,.:;/|\[\]\s]*")
+"""Word of such a value. A word without a letter stays, such as the range in node[01-64]."""
 _COMMON_WORDS = re.compile(
     r"admin|amd|bus|class|cuda|data|dev|docker|etc|false|gpu|guest|home|host|intel|kernel|lib|localhost|mellanox|module|mpi"
     r"|nccl|net|nobody|node|none|null|nvidia|opt|proc|root|run|slurm|sys|tmp|true|ubuntu|user|usr|var|work"

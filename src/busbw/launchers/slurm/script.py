@@ -44,6 +44,9 @@ srun forwards SIGUSR1 and SIGUSR2 to its tasks even without Slurm's controller. 
 (SIGUSR1) or kills it (SIGUSR2). The shell first ignores both signals, which would end it, until it can forward them.
 `run_forwarding_signals` sets `code` to the program's exit code.
 
+SIGINT, SIGTERM and SIGHUP of Slurm reach all processes of the step. The shell catches them, so that it does not end
+before its program, but does not forward them, because the program gets them anyway.
+
 The program runs in the background. So it starts with SIGINT and SIGQUIT ignored, until it installs its handlers, and
 with /dev/null as its stdin."""
 _SET_BY_HOSTFILE = {"--nodes", "--ntasks-per-node", "--nodelist"}

@@ -23,6 +23,20 @@ from busbw.launchers.slurm.status import waiting_message
 
 _QUEUED = re.compile(rb"job (\d+) queued")
 _QUERY_INTERVAL_S = 5.0
+
+
+class _Stage(IntEnum):
+    """Stages of an early end, in their order. A run that ends by itself stays in the first stage."""
+
+    RUNNING = 0
+    INTERRUPTED = 1
+    """srun interrupts the ranks if they run. Otherwise Slurm interrupts the step, or cancels the queued job."""
+    CANCELED = 2
+    """Slurm cancels the step, because srun still runs at the end of the stage INTERRUPTED."""
+    SRUN_ENDING = 3
+    """srun is ended: at the end of the stage CANCELED, or at once if Slurm cannot end the step."""
+
+
 _ORDERLY_END_LIMIT_S = 10.0
 """How long srun may run in each of the stages INTERRUPTED and CANCELED before the next stage begins."""
 
@@ -50,7 +64,11 @@ def run_srun(
     early_end = step.early_end
     with processes.written_files(files):
         step_callbacks = replace(callbacks, on_line=step.forward_line, on_wait=step.wait, on_error=step.forward_error)
-        # srun ends the step at once on SIGTERM. After SIGKILL the step would keep running.
+        # Signals to srun, in this order. srun forwards SIGUSR1 and SIGUSR2 to the shells around the ranks (script.py).
+        # - SIGUSR1 at the beginning of the early end, if ranks run. Otherwise Slurm is asked instead (`interrupt`).
+        # - SIGUSR2 in the stage SRUN_ENDING, or SIGTERM if no rank is known to run. SIGKILL follows after 10 s.
+        # In any stage, a second Ctrl-C sends SIGTERM, and srun then ends the step at once. A third one sends SIGKILL.
+        # SIGKILL is always the last signal, because the step would keep running after it.
         policy = processes.TerminationPolicy(
             on_interrupt=early_end.interrupt,
             end_signal=signal.SIGTERM,
@@ -115,18 +133,6 @@ class _SrunStep:
         if status is not None and status.is_pending:
             self._callbacks.on_status(waiting_message(self._queued_job, status))
             self._start_limit.check(self._queued_job, status)
-
-
-class _Stage(IntEnum):
-    """Stages of an early end, in their order. A run that ends by itself stays in the first stage."""
-
-    RUNNING = 0
-    INTERRUPTED = 1
-    """srun interrupts the ranks if they run. Otherwise Slurm interrupts the step, or cancels the queued job."""
-    CANCELED = 2
-    """Slurm cancels the step, because srun still runs at the end of the stage INTERRUPTED."""
-    SRUN_ENDING = 3
-    """srun is ended: at the end of the stage CANCELED, or at once if Slurm cannot end the step."""
 
 
 class _EarlyEnd:

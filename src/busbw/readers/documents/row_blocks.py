@@ -16,7 +16,7 @@ _Item = TypeVar("_Item", bound=_HasText)
 
 
 def split_into_blocks(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """Yields consecutive items together. Rows with samples are long, so their number varies."""
+    """Yields blocks of consecutive items. Rows with samples are long, so the number of items in a block varies."""
     block: list[_Item] = []
     block_length = 0
     for item in items:

@@ -1,5 +1,7 @@
 """Removes the wrappers of a log from its lines: prefixes, suffixes, quoting and markup.
 
+Examples are the prefixes of syslog, journald, container runtimes (CRI), Docker Compose and pdsh.
+
 A wrapper is detected from the lines themselves. `learn` reads lines ahead, and `unwrap` applies what they showed.
 anchors.py finds rows and lines of headers and footers by their own text, and prefixes.py compares the texts before
 them. quoting.py finds strings that hold lines, and delimited.py finds the column of a message.

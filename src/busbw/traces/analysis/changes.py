@@ -10,6 +10,11 @@ from busbw.traces.analysis.types import Change, CommunicatorGroup, Finding, Oper
 from busbw.units import number_text, size_text
 
 _MAX_CHANGES = 3
+_ASSUMPTIONS = {
+    "late rank": "the other ranks compute nothing while they wait",
+    "slow communicator": "it becomes as fast as the similar ones, and the job waits for it",
+}
+"""Assumption of the saving, by the kind of the finding."""
 
 
 def list_changes(analysis: TraceAnalysis, estimates: Mapping[int, Estimate]) -> tuple[Change, ...]:
@@ -28,9 +33,7 @@ def list_changes(analysis: TraceAnalysis, estimates: Mapping[int, Estimate]) -> 
 
 def _changes_of_findings(findings: Sequence[Finding]) -> Iterator[Change]:
     for finding in findings:
-        assumption = "the other ranks compute nothing while they wait"
-        if finding.kind == "slow communicator":
-            assumption = "it becomes as fast as the similar ones, and the job waits for it"
+        assumption = _ASSUMPTIONS[finding.kind]
         yield Change(text=finding.remedy, saving_us=finding.cost_us, basis="measured", assumption=assumption)
 
 
@@ -49,5 +52,6 @@ def _changes_to_expected(
                 text=f"bring {operation} of {group.label} from {busbw}, the busbw of a healthy system",
                 saving_us=min(saving_us, group.alone_us or 0),  # overlapped time saves nothing
                 basis="predicted",
+                # For example: Ring is possible, and the job waits for the operation.
                 assumption=f"{estimate.route} is possible, and the job waits for the operation",
             )
