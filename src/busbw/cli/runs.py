@@ -188,7 +188,7 @@ def _data_cell(run: RunRow) -> Cell:
     if run.wrong:
         return Cell("WRONG", "bold red")
     if run.complete is False:
-        return Cell("no end", "yellow")
+        return Cell("incomplete", "yellow")
     return Cell("right", "green") if run.checked else Cell("unchecked", "yellow")
 
 

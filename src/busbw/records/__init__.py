@@ -6,7 +6,7 @@ The types in header.py, row.py and end.py are the contract. `python -m busbw.sch
 second. `None` means missing and is never the same as zero.
 """
 
-from busbw.records.end import EndRecord, MemoryRecord, WarningRecord
+from busbw.records.end import COMPLETE_END_REASONS, EndRecord, MemoryRecord, WarningRecord
 from busbw.records.header import SCHEMA_VERSION, HeaderRecord, LibraryRecord, RankRecord, SettingsRecord
 from busbw.records.reading import Record, RecordsError, RunRecords, read, stream, stream_lines
 from busbw.records.row import (
@@ -24,6 +24,7 @@ from busbw.records.row import (
 )
 
 __all__ = [
+    "COMPLETE_END_REASONS",
     "SCHEMA_VERSION",
     "CheckRecord",
     "ClockRecord",

@@ -5,6 +5,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+COMPLETE_END_REASONS = ("completed", "wrong data", "slower than demanded")
+"""Values of `EndRecord.reason` of runs that have all their rows."""
+
 
 class WarningRecord(Struct, tag_field="kind", tag="warning", kw_only=True, frozen=True):
     """A warning about the run, with a remedy."""

@@ -111,7 +111,7 @@ class _RunContext:
             settings=_settings(header),
             environment=header.environment,
             rows=tuple(rows),
-            complete=end is not None,
+            complete=end is not None and end.reason in records.COMPLETE_END_REASONS,
             end_reason=_end_reason(end),
             claimed_average_busbw_gbps=end.average_busbw_gbps if end else None,
             claimed_out_of_bounds=end.out_of_bounds if end else None,

@@ -22,11 +22,9 @@ from busbw.readers.tables.facts import MAX_RANKS, TableFacts
 from busbw.readers.tables.headers import library_text
 from busbw.readers.tables.layouts import BOTH, PlacementText
 from busbw.readers.tables.plausibility import implausible_figure_reason
-from busbw.records import StatsRecord
+from busbw.records import COMPLETE_END_REASONS, StatsRecord
 
 MAX_VERSION = 3
-_COMPLETE_END_REASONS = ("completed", "wrong data", "slower than demanded")
-"""End reasons of busbw runs that have all their rows."""
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
 """Variables that are read, such as NCCL_ALGO. nccl-tests writes the whole environment, which may contain secrets."""
 
@@ -108,7 +106,7 @@ def _parse_table_fields(document: dict[str, Any]) -> dict[str, Any]:
     # Only busbw states why a complete document lacks rows.
     busbw_section = document.get("busbw")
     reason = busbw_section.get("end_reason") if isinstance(busbw_section, dict) else None
-    early_end_reason = reason if isinstance(reason, str) and reason not in _COMPLETE_END_REASONS else None
+    early_end_reason = reason if isinstance(reason, str) and reason not in COMPLETE_END_REASONS else None
     errors = [str(error)[:300] for error in _as_list(document.get("errors")) if error]
     return {
         "start_time": start_time if isinstance(start_time, str) else None,

@@ -44,6 +44,28 @@ def test_record_without_end_may_be_of_a_run_that_continues(tmp_path: Path, kept_
     assert table.early_end_text == "the log has no end: the run was killed or is still running"
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_complete"),
+    [
+        ("completed", True),
+        ("wrong data", True),
+        ("slower than demanded", True),
+        ("interrupted", False),
+        ("rank lost or timed out", False),
+        ("a reason of a later version", False),
+    ],
+)
+def test_a_run_that_ended_early_is_not_complete(tmp_path: Path, reason: str, is_complete: bool) -> None:
+    lines = [json.loads(line) for line in GOLDEN_RECORD.read_text().splitlines()]
+    assert lines[-1]["kind"] == "end"
+    lines[-1] |= {"reason": reason, "message": "rank 3 was lost"}
+    path = tmp_path / "ended.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (table,) = read(path).tables
+    assert table.complete is is_complete
+    assert ("rank 3 was lost" in table.early_end_text) is not is_complete
+
+
 def test_long_broken_records_are_refused_after_their_valid_chunks(tmp_path: Path) -> None:
     path = many_records(tmp_path / "long.jsonl", cycles=2500)
     path.write_text(path.read_text().replace('"cycle": 2400', '"circle": 2400'))
