@@ -40,6 +40,8 @@ def recognizes(beginning: str) -> bool:
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """Yields all rows as chunks of one table, and a note if the last line is cut off.
 
+    `claims` is not used, because the header states the collective. Each reader has this parameter.
+
     Raises:
         UsageError: The records are broken or have another major version.
         SearchRecordError: The records are of a search. The message has the answer of the search.

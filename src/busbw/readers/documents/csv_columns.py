@@ -1,4 +1,4 @@
-"""Names of the columns of CSV. They are compared in lower case, with underscores for all other characters."""
+"""Names of the columns of CSV, in the form that `column_name` returns."""
 
 import re
 from collections.abc import Mapping
@@ -36,7 +36,10 @@ OTHER_COLUMNS = {
 
 
 def column_name(word: str) -> str:
-    """Returns a printed name in lower case, with underscores for all other characters."""
+    """Returns a printed name in lower case, with one underscore for each sequence of other characters than a-z, 0-9, _.
+
+    Underscores at both ends are removed: "time(us)" becomes "time_us".
+    """
     return _OTHER_CHARACTERS.sub("_", word.strip("\ufeff ").lower()).strip("_")
 
 
@@ -44,7 +47,7 @@ def are_column_names(names: list[str]) -> bool:
     """True if all names are those of columns of rows with one placement."""
     return set(names) <= {
         *SIZE_COLUMNS,
-        *(name for names in (*FIGURE_COLUMNS.values(), *OTHER_COLUMNS.values()) for name in names),
+        *(name for names_of_field in (*FIGURE_COLUMNS.values(), *OTHER_COLUMNS.values()) for name in names_of_field),
     }
 
 

@@ -1,7 +1,7 @@
 """Fast parser for uniform rows of CSV: both placements checked and right, in one line or in two consecutive ones.
 
-tables/uniform_rows.py explains the purpose of fast parsers. One regular expression, made from the header, finds the
-rows of a block.
+They are parsed many at once, in less time than one by one; tables/uniform_rows.py has details. One regular expression,
+made from the header, finds the rows of a block.
 """
 
 import re
@@ -70,17 +70,19 @@ class UniformCsvParser:
             yield lines, None
             return
         groups = self._pattern.groupindex
-        # Consecutive rows with equal values of these groups belong together. The group of wrong elements is empty for a
-        # line that is no part of a uniform row. Other names or ranks begin another table.
-        key_groups = [groups[name] - 1 for name in ("wrong_out_of_place", "name", "ranks") if name in groups]
+        marker = groups["wrong_out_of_place"] - 1  # index of a text: "0" in a uniform row, empty in any other line
+        # Consecutive rows with equal values of these groups belong together. Other names or ranks begin another table.
+        key_groups = [marker, *(groups[name] - 1 for name in ("name", "ranks") if name in groups)]
         end = 0
         for _, same_key in groupby(self._find_rows(lines), itemgetter(*key_groups)):
             found = list(same_key)
-            is_uniform = bool(found[0][key_groups[0]])
+            is_uniform = bool(found[0][marker])
             start = end
             end += len(found) * (self._lines_per_row if is_uniform else 1)
             if is_uniform and len(found) >= _MIN_ROWS:
-                last_start = end - self._lines_per_row  # the next block may begin with the second line of the row
+                # A line without a placement may follow and continue the last row. Therefore the last row is left to the
+                # parser of single lines. No line continues a row of AWS, but the last one is treated alike.
+                last_start = end - self._lines_per_row
                 uniform_lines = lines[start:last_start]
                 yield uniform_lines, self._make_rows(uniform_lines, found[:-1])
                 start = last_start
@@ -110,18 +112,18 @@ class UniformCsvParser:
         # The first lines of all rows, and then their second lines, if any.
         lines_by_position = [lines[position :: self._lines_per_row] for position in range(self._lines_per_row)]
         return _UniformCsvRows(
-            [line.number for line in lines_by_position[0]],
-            list(map(int, columns["size"])),
-            list(map(int, columns["elements"])) if "elements" in columns else list(unknown),
-            [DTYPES[dtype] for dtype in columns["dtype"]],
-            [None if redop == "none" else redop for redop in columns.get("redop", unknown)],
-            [None if root in (None, "-1") else int(root) for root in columns.get("root", unknown)],
-            list(map(int, columns["cycle"])) if "cycle" in columns else [0] * len(found),
-            out_of_place,
-            in_place,
-            columns["busbw_out_of_place"],
-            list(zip(*lines_by_position, strict=True)),
-            self,
+            lines=[line.number for line in lines_by_position[0]],
+            sizes_bytes=list(map(int, columns["size"])),
+            counts=list(map(int, columns["elements"])) if "elements" in columns else list(unknown),
+            dtypes=[DTYPES[dtype] for dtype in columns["dtype"]],
+            redops=[None if redop == "none" else redop for redop in columns.get("redop", unknown)],
+            roots=[None if root in (None, "-1") else int(root) for root in columns.get("root", unknown)],
+            cycles=list(map(int, columns["cycle"])) if "cycle" in columns else [0] * len(found),
+            out_of_place=out_of_place,
+            in_place=in_place,
+            busbw_texts=columns["busbw_out_of_place"],
+            row_lines=list(zip(*lines_by_position, strict=True)),
+            parser=self,
         )
 
 
