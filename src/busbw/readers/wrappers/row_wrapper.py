@@ -5,6 +5,7 @@ Docker writes each line of a log as an object of JSON. The objects differ only i
     {"log": "        1024           256     float ...\n", "stream": "stdout", "time": "2026-11-26T10:21:50.0Z"}
 
 A log viewer in a browser may write each line in tags: `<div class="line">        1024 ...</div>`.
+Only the closing tag is a wrapper then; the opening tag belongs to the prefix of the row.
 """
 
 import re
@@ -30,7 +31,7 @@ r"""The fraction of a second after the replacement of its digits: `\.\d\d`. Dock
 class RowWrapper:
     """Wrapper of a row: the text before and after it in its line, with any times.
 
-    Tags before the row are its prefix, as in the general search, so they are no part of the wrapper.
+    Tags before the row belong to its prefix, as in the general search. So `remove_from` keeps them.
     """
 
     def __init__(self, before: str, tags: str, after: str) -> None:
@@ -48,7 +49,10 @@ class RowWrapper:
 
 
 def find_row_wrapper(line: str, row: str) -> RowWrapper | None:
-    """Returns the wrapper of a row in its line. None if only the general search can remove this wrapper."""
+    """Returns the wrapper of a row in its line. None if only the general search can remove this wrapper.
+
+    `row`: `UnwrappedLine.original` of the row.
+    """
     if len(line) - len(row) > _MAX_LENGTH:
         return None
     row_with_tags = _ROW_WITH_TAGS.match(row)
