@@ -123,7 +123,8 @@ def _wrap_lines(lines: Iterable[str | Text], width: int) -> Iterator[Text]:
 def _correctness_line(table: Table) -> Text:
     """Returns the line that states whether the data of the table are correct, and how an incomplete run ended."""
     plain_row_count = sum(len(chunk) for chunk in row_chunks(table.rows) if isinstance(chunk, PlainRows))
-    measurement_count = checked_count = 2 * plain_row_count  # both placements
+    # A plain row has both placements, checked and right. `rows_with_details` yields all other rows.
+    measurement_count = checked_count = 2 * plain_row_count
     wrong_count = 0
     first_wrong_text = ""
     for row in rows_with_details(table.rows):
