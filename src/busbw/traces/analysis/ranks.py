@@ -1,4 +1,4 @@
-"""Communication, overlap, waits and lateness of each rank."""
+"""Communication, overlap between groups of communicators, waits and lateness of each rank."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def measure_ranks(
         is_known = len(waits) > 0 and not np.isnan(waits).any()
         late = late_ns[: len(rank.analyzed)][rank.analyzed]
         late = late[~np.isnan(late)]
-        communication_us = depth.busy / 1e3 / max(rank.step_count, 1) if depth else None
+        communication_us = depth.busy / 1e3 / rank.step_count if depth else None
         rows.append(
             RankRow(
                 rank=rank.trace.rank,
@@ -46,7 +46,10 @@ def measure_ranks(
 
 
 def _measure_depths(calls: CallTable, span: slice, groups: Sequence[CommunicatorGroup]) -> Depths | None:
-    """Measures a rank, with one set of intervals per group. None if its analyzed steps have no device times."""
+    """Measures how long the groups of a rank communicate alone and together, in the analyzed steps.
+
+    None if no call in these steps has device times.
+    """
     starts_ns, ends_ns = calls.start_ns[span], calls.end_ns[span]
     chosen = (calls.step[span] >= 0) & ~np.isnan(starts_ns)
     if not chosen.any():

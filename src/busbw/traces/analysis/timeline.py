@@ -50,7 +50,7 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
     if not with_job_steps:
         return None
     reference = calls.ranks[with_job_steps[0]]
-    if reference.steps is None:
+    if reference.steps is None:  # no rank has steps: `has_job_steps` is true for all, and the recording is one step
         begin_ns, end_ns = np.nanmin(calls.start_ns[reference.span]), np.nanmax(calls.end_ns[reference.span])
         title = "Timeline of the recording"
     else:
@@ -71,18 +71,18 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
 
 
 def _choose_ranks(analysis: TraceAnalysis, candidates: Sequence[int]) -> list[int]:
-    """Returns at most `MAX_RANKS` ranks: late ranks for up to one half, then the ranks with the lowest numbers."""
+    """Returns indices of up to `MAX_RANKS` ranks: late ranks for up to half, then the ranks with the lowest numbers."""
     latest_first = sorted(candidates, key=lambda index: -(analysis.ranks[index].late_us or 0))
     late = [index for index in latest_first if analysis.ranks[index].late_us][: MAX_RANKS // 2]
     others = [index for index in candidates if index not in late]
     return sorted([*late, *others][:MAX_RANKS])
 
 
-def _lanes(prepared: PreparedTrace, ranks: Sequence[int], begin_ns: float, end_ns: float) -> Iterator[Lane]:
+def _lanes(prepared: PreparedTrace, rank_indices: Sequence[int], begin_ns: float, end_ns: float) -> Iterator[Lane]:
     calls = prepared.calls
     wait_ends_ns = _wait_ends(prepared)
     max_gap_ms = (end_ns - begin_ns) / 1e6 * _RESOLUTION
-    for rank in (calls.ranks[index] for index in ranks):
+    for rank in (calls.ranks[index] for index in rank_indices):
         groups = group_of_communicator(prepared.groups)[calls.communicator[rank.span]]
         is_visible = (calls.end_ns[rank.span] > begin_ns) & (calls.start_ns[rank.span] < end_ns)
         times_ns = np.stack([calls.start_ns[rank.span], wait_ends_ns[rank.span], calls.end_ns[rank.span]])
