@@ -97,7 +97,7 @@ def is_operation(name: str) -> bool:
 def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> list[Call]:
     """Returns the calls of NCCL that PyTorch makes for a collective.
 
-    `base` has the fields that all calls share: communicator, group, times.
+    `base` has the fields that all calls share: communicator, group, times. `add_problem` fills in "{count}".
     """
     name = operation.name.lower().replace("_", "")
     inputs, outputs, size = operation.inputs, operation.outputs, operation.size
@@ -117,7 +117,7 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
         builder.add_problem(
             "{count} collectives with unequal sizes are counted by the broadcasts or reductions in them"
         )
-        return []
+        return []  # PyTorch makes broadcasts or reductions instead, and the recording lists these too
     datatype = operation.datatype.lower().removeprefix("torch.")
     base = base._replace(datatype=_DATATYPES.get(datatype, layout.UNKNOWN_BYTE))
     if function == Function.ALLTOALL:
