@@ -33,7 +33,10 @@ class ThisMachine:
         """Time of the first reading, by key."""
 
     def read(self, key: str) -> bytes:
-        """Returns the content of a file, the output of a command, or a fact."""
+        """Returns the content of a file, the output of a command, or a fact.
+
+        If the key begins with LATER, waits until `GROWTH_PERIOD_S` has passed since the first reading, and reads again.
+        """
         if key.startswith(LATER):
             first_key = key.removeprefix(LATER)
             time.sleep(max(0.0, self._read_at.get(first_key, 0.0) + GROWTH_PERIOD_S - time.monotonic()))
@@ -89,6 +92,7 @@ def _unreadable(key: str, error: Exception) -> Unreadable:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return Absent(f"{absolute_path(key)} does not exist")
     if isinstance(error, PermissionError):
+        # This noun phrase names what is missing. Users see it after "could not check" and the name of the check.
         return Unreadable(f"permission to read {absolute_path(key)}")
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return Unreadable(f"{absolute_path(key)} cannot be read: {reason}")
