@@ -51,7 +51,9 @@ class Efficiency(Struct, kw_only=True, frozen=True):
     high: float
     """Maximum of the published figures."""
     source: str
-    """Source of the fractions. In its text, "it" is the route's limit, and a plateau is the busbw of large messages."""
+    """Source of the fractions, such as "published ring plateaus are 0.95 to 0.99 of it".
+
+    "It" is the route's limit, and a plateau is the busbw of large messages."""
 
 
 class Limit(Struct, kw_only=True, frozen=True):
@@ -64,9 +66,11 @@ class Limit(Struct, kw_only=True, frozen=True):
     capacity_gbps: float
     """Bandwidth of these links together, in each direction."""
     traffic: float
-    """GB/s on these links for each GB/s of busbw. If it is below 1, busbw can exceed the capacity."""
+    """GB/s on these links for each GB/s of busbw. If it is below 1, busbw can exceed the capacity.
+
+    The links are busy for the fraction busbw * traffic / capacity_gbps of the time."""
     outside_s_per_gb: float = 0.0
-    """Its product with busbw is the fraction of the time without data on these links: a step uses only other links."""
+    """The links are idle for the fraction busbw * outside_s_per_gb of the time, in steps that use only other links."""
     why: str
     """Explanation of the traffic, with the capacity."""
     source: str
@@ -74,8 +78,7 @@ class Limit(Struct, kw_only=True, frozen=True):
     @property
     def busbw_gbps(self) -> float:
         """Busbw at which the link is saturated."""
-        # Of the time, busbw * traffic / capacity_gbps passes on these links, and busbw * outside_s_per_gb on others.
-        # The sum of these fractions is 1.
+        # At this busbw, the sum of the busy and the idle fraction of the time is 1.
         return self.capacity_gbps / (self.traffic + self.outside_s_per_gb * self.capacity_gbps)
 
 
