@@ -35,7 +35,9 @@ class SettingsRecord(Struct, kw_only=True, frozen=True):
     parallel_init: Annotated[bool, Meta(description="True if threads initialize at the same time (-p).")]
     report_cputime: Annotated[bool, Meta(description="True if the table shows CPU time (-C).")]
     report_timestamps: Annotated[bool, Meta(description="True if the table's rows end with the time of day (-S).")]
-    report_times: Annotated[bool, Meta(description="True if the table has the three times (--report-times).")] = False
+    report_times: Annotated[
+        bool, Meta(description="True if the table has time, device time and launch time (--report-times).")
+    ] = False
     placement: Annotated[Literal["in", "out", "both"], Meta(description="Placements measured (--placement).")]
     target_ci_percent: Annotated[
         float | None,
