@@ -1,4 +1,4 @@
-// Checks each kind of call of a replay program, then measures its step in the timing loop, once for each cycle.
+// Checks each distinct call of a replay program, then measures its step in the timing loop, once for each cycle.
 #include "replay/replay_runner.hpp"
 
 #include <utility>

@@ -31,10 +31,10 @@ class ReplayDescription : public Collective {
   int max_weighted_calls_ = 0;
 };
 
-/// The calls of one rank. Each communicator of the rank runs its operations in order. On a GPU, the communicators run
-/// at the same time, from the common start of the step to its common end, because a replay program contains no other
-/// order between communicators. On the host, a call returns when its operation is done, so a rank runs one operation at
-/// a time.
+/// The calls of one rank (ReplayCall). A call is one collective, or all transfers of one exchange. Each communicator of
+/// the rank runs its calls in order. On a GPU, the communicators run at the same time, from the common start of the
+/// step to its common end, because a replay program contains no other order between communicators. On the host, a call
+/// returns when it is complete, so a rank runs one call at a time.
 class ReplayStep final : public ReplayDescription {
  public:
   /// `max_bytes`: size of the rank's buffers without guards. All arguments must outlive this object.

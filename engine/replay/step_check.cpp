@@ -1,4 +1,4 @@
-// Runs each kind of call with known data, and compares the results.
+// Runs each distinct call (DistinctCall) with known data, and compares the results.
 #include "replay/step_check.hpp"
 
 #include <fmt/format.h>
@@ -39,6 +39,7 @@ RankCheckResult check_call(const DistinctCall& call, int ranks, Communicator* co
   std::unique_ptr<Collective> exchange;
   if (!call.transfers.empty()) exchange = make_exchange(call.transfers, ranks);
   const Collective& collective = exchange ? *exchange : *find_collective(call.function);
+  // The matrix of an exchange determines all counts, so the argument `count` has no effect.
   const Shape shape =
       exchange ? exchange->shape(/*count=*/0, /*element_bytes=*/1, ranks) : collective.call_shape(call.count, ranks);
   const Placement placement = call.in_place ? Placement::in_place : Placement::out_of_place;
@@ -56,7 +57,7 @@ RankCheckResult check_call(const DistinctCall& call, int ranks, Communicator* co
   world.barrier();
   RankCheckResult result;
   if (checker) {
-    world.issued().next(buffers->region_bytes());
+    world.issued().next(buffers->region_bytes());  // number and size of this operation, for the watchdog
     collective.run(*communicator, buffers->call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
     communicator->synchronize();
     change_result(*communicator, rank_case, buffers->recv_data(placement));

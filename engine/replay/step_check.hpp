@@ -1,5 +1,5 @@
 #pragma once
-// Checks every kind of call of a replay program once (-c).
+// Checks the calls of a replay program (-c), equal ones only once.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,8 +13,8 @@ namespace busbw {
 /// Changes a result before it is verified: fault injection.
 using ResultChange = std::function<void(Communicator&, const RankCase&, std::byte* recv)>;
 
-/// Runs and checks every kind of call. All ranks of `world` call this function. Returns the wrong elements of this
-/// rank. `seed` is the same on all ranks, and new for each check.
+/// Runs and checks MatchedCalls::distinct_calls. All ranks of `world` call this function. Returns the wrong elements of
+/// this rank. `seed` is the same on all ranks, and new for each check.
 RankCheckResult check_calls(const MatchedCalls& calls, const ReplayCommunicators& communicators, Team& world,
                             std::uint64_t seed, const ResultChange& change_result);
 
