@@ -1,7 +1,8 @@
 // All-to-all kernel -D 3: network transfers that the GPU starts itself (GIN, NCCL's GPU-initiated networking). Each
-// rank puts a chunk into the receive buffer of every rank, itself included, and increments a signal (a counter) there.
-// All chunks have arrived when the signal has risen by the number of ranks. Supports every type, because it computes
-// nothing. Buffers must not be in place.
+// rank puts a chunk into the receive buffer of every rank, itself included. Every rank has a signal (a counter) for
+// each block. The block that puts a chunk increments the receiver's signal with its own block number. On all ranks, the
+// same block number serves a receiver (sending_block). The receiver has all chunks when the signal of this block has
+// risen by the number of ranks. Supports every type, because it computes nothing. Buffers must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/device_api_kernels.hpp"
@@ -14,7 +15,7 @@ namespace {
 __global__ void __launch_bounds__(kKernelThreads)
     alltoall_gin(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm,
                  const std::size_t chunk_bytes) {
-  // Each block has its own signal. Read it before the barrier, because peers may raise it after the barrier.
+  // Read this block's signal before the barrier, because peers may raise it after the barrier.
   const unsigned signal = blockIdx.x;
   ncclGin gin{comm, 0};
   const std::uint64_t signal_before = gin.readSignal(signal);
@@ -27,8 +28,7 @@ __global__ void __launch_bounds__(kKernelThreads)
     gin.put(ncclTeamWorld(comm), static_cast<int>(peer), call.recv_window, call.recv_offset + comm.rank * chunk_bytes,
             call.send_window, call.send_offset + peer * chunk_bytes, chunk_bytes, ncclGin_SignalInc{signal});
 
-  // On every rank, block number sending_block(this rank) sends the chunk for this rank, and so raises the signal of
-  // that number here. Only this rank's block of that number waits.
+  // All chunks for this rank raise the signal of this one block, so no other block waits.
   if (blockIdx.x == sending_block(comm.rank, blockDim.x, gridDim.x))
     gin.waitSignal(ncclCoopCta{}, signal, signal_before + comm.nRanks);
   gin.flush(ncclCoopCta{});
