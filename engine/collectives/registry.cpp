@@ -18,8 +18,8 @@ const std::vector<CollectiveEntry>& all_collectives() {
 }
 
 std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings) {
-  // Flows are no program, so they are not in the list. For their name, this returns a flow exchange without flows,
-  // which only describes the collective. Each round makes another one with its flows.
+  // The program `flows` has no sweep, so it is not in the list. For its name, this returns a flow exchange without
+  // flows. That one only describes the collective, because each round makes its own flow exchange.
   if (name == kFlowsName) return make_flow_exchange(/*flows=*/{}, /*rank=*/0);
   const auto& entries = all_collectives();
   const auto entry = std::ranges::find(entries, name, &CollectiveEntry::name);
