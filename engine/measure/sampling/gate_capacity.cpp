@@ -7,9 +7,9 @@
 namespace busbw {
 namespace {
 
-// Graph nodes (operations and timestamps) that take as much of the gate's capacity as one operation outside of a graph.
-// A stream accepts about 1,000 launches, and no document says that graph nodes take less. Gates have a capacity of at
-// most 40 (NcclCommunicator::capacity), so a graph behind a gate has at most 1,000 nodes.
+// Maximum number of nodes (operations and timestamps) of one graph, for each operation of the gate's capacity. A stream
+// accepts about 1,000 launches, and no document says that graph nodes take less. Gates have a capacity of at most 40
+// (NcclCommunicator::capacity), so a graph behind a gate has at most 1,000 nodes.
 constexpr std::size_t kGraphNodesPerOperation = 25;
 // One timestamp before and one after all iterations.
 constexpr std::size_t kOuterTimestamps = 2;

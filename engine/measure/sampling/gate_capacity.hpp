@@ -20,9 +20,9 @@ class GateCapacity {
   /// `capacity` is Gate::capacity.
   GateCapacity(std::size_t capacity, const BatchCalls& calls) : capacity_(capacity), calls_(calls) {}
 
-  /// Number of the batch's iterations that fit between two timestamps.
+  /// Number of iterations that fit between two timestamps, at most BatchCalls::iterations.
   std::size_t iterations() const;
-  /// Number of iterations that fit with a timestamp before each and one at the end.
+  /// Number of iterations that fit with a timestamp before each and one at the end. May exceed BatchCalls::iterations.
   std::size_t timestamped_iterations() const;
   /// True if the launch of a graph of all iterations fits between two timestamps.
   bool fits_graph() const;
@@ -30,6 +30,8 @@ class GateCapacity {
   bool fits_timestamped_graph() const;
 
  private:
+  /// True if a graph behind the gate may have this many nodes. Does not count calls and timestamps outside of the
+  /// graph: the callers compare these, and the launch of the graph, with the capacity.
   bool fits_nodes(std::size_t nodes) const;
 
   std::size_t capacity_;
