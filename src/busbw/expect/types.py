@@ -64,13 +64,15 @@ class Limit(Struct, kw_only=True, frozen=True):
     per: Literal["GPU", "node"]
     """The next two fields are for the links of one GPU, or of one node. A rack joined by NVLink is a node here."""
     capacity_gbps: float
-    """Bandwidth of these links together, in each direction."""
+    """Bandwidth of these links together, in each direction, in GB/s."""
     traffic: float
     """GB/s on these links for each GB/s of busbw. If it is below 1, busbw can exceed the capacity.
 
     The links are busy for the fraction busbw * traffic / capacity_gbps of the time."""
     outside_s_per_gb: float = 0.0
-    """The links are idle for the fraction busbw * outside_s_per_gb of the time, in steps that use only other links."""
+    """The links are idle for the fraction busbw * outside_s_per_gb of the time, in steps that use only other links.
+
+    Example: NICs are idle in the steps of a hypercube that move data over NVLink only."""
     why: str
     """Explanation of the traffic, with the capacity."""
     source: str
@@ -78,7 +80,7 @@ class Limit(Struct, kw_only=True, frozen=True):
     @property
     def busbw_gbps(self) -> float:
         """Busbw at which the link is saturated."""
-        # At this busbw, the sum of the busy and the idle fraction of the time is 1.
+        # A saturated link has no other idle time, so its busy and its idle fraction add up to 1.
         return self.capacity_gbps / (self.traffic + self.outside_s_per_gb * self.capacity_gbps)
 
 

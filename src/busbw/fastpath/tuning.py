@@ -95,6 +95,7 @@ class TableTuner:
             NotAcceleratedError: The fast path delegates every call to NCCL on this machine.
             BusbwError: The fast path computed wrong data.
         """
+        # First, because nothing can be tuned if NCCL cannot run. Stage 3 measures NCCL again.
         first_nccl = self._measure_first_nccl(collective)
         measured: dict[MethodConfig, Times] = {}
         for config in search.first_configs(collective, in_windows=self.target.in_windows):  # stage 1
@@ -126,6 +127,7 @@ class TableTuner:
             in_graphs = self._block_times(collective, "chosen", table, checked=True)
             one_by_one = self._block_times(collective, "chosen-launched", table, one_by_one=True)
             nccl_one_by_one = self._block_times(collective, "nccl-launched", None, one_by_one=True)
+        # `pair_times` compares with the mean of both blocks of NCCL, from before stage 1 and from the end of stage 3.
         nccl_in_graphs = [first_nccl, self._block_times(collective, "nccl-2", None)]
         return [
             search.decide_size(
@@ -153,7 +155,7 @@ class TableTuner:
         return NoWindowsError(problem, remedy="exclude windows with --no-windows")
 
     def _table_ranges(self, collective: str, configs: Mapping[int, MethodConfig | None]) -> list[TableRange]:
-        return search.ranges(collective, self.target.ranks, configs, {}, in_windows=self.target.in_windows)
+        return search.ranges(collective, self.target.ranks, configs, notes={}, in_windows=self.target.in_windows)
 
     def _measure_configs(
         self,

@@ -86,7 +86,7 @@ class Observations:
         self._partners: Indices = np.concatenate([one.partners for one in self._rounds])
         self.round: Indices = np.repeat(np.arange(len(sizes)), sizes)
         self.load: Indices = np.repeat([int(one.load) for one in self._rounds], sizes)
-        self.paths = FlowPaths(cluster, source, target, self.round, receives=self.load == int(Load.ALL_TO_ONE))
+        self.paths = FlowPaths(cluster, source, target, self.round, is_receiving_hub=self.load == int(Load.ALL_TO_ONE))
         max_iterations = max((one.iterations.shape[1] for one in self._rounds), default=1)
         self.iterations: Values = np.full((len(source), max_iterations), np.nan)
         """Log time per byte of each iteration (row: flow). NaN where an iteration is missing."""
@@ -102,9 +102,9 @@ class Observations:
         self._couple()
 
     def _couple(self) -> None:
-        """Marks opposite flows of two GPUs as coupled if both flows of such a pair always have the same time."""
+        """Couples each flow with the flow that its target sends, if opposite flows of two GPUs have a common time."""
         flows = np.arange(len(self))
-        reply = self.paths.sent_by_targets()
+        reply = self.paths.sent_by_targets()  # for each flow, the number of a flow or UNKNOWN
         is_in_pair = (reply != UNKNOWN) & (reply[reply] == flows)
         has_times = ~self.is_dead & ~self.is_dead[reply]
         first = flows[is_in_pair & has_times & (flows < reply)]
@@ -114,7 +114,7 @@ class Observations:
         difference_in_pairs = np.median(np.abs(self.level[first] - self.level[reply[first]]))
         difference_between_pairs = np.median(np.abs(np.diff(self.level[first])))
         if difference_in_pairs < _COUPLED_RATIO * difference_between_pairs:
-            self.paths.coupled = reply
+            self.paths.coupled = reply  # also outside of pairs: a target receives and sends in one kernel
             self.is_repeated = is_in_pair & (reply < flows)
 
     @property

@@ -31,7 +31,7 @@ class FlowPaths:
     """
 
     def __init__(
-        self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices, receives: Mask
+        self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices, is_receiving_hub: Mask
     ) -> None:
         """Looks up the parts.
 
@@ -40,7 +40,7 @@ class FlowPaths:
             source: GPU that sends each flow.
             target: GPU that receives each flow. A flow from a GPU to itself is the total of its flows as a hub.
             round_number: Round of each flow.
-            receives: True for each hub that receives. The other hubs send.
+            is_receiving_hub: True for each hub that receives. The other hubs send.
         """
         self.cluster = cluster
         self.round_number = round_number
@@ -49,8 +49,8 @@ class FlowPaths:
         self.is_network: Mask = self.source_node != self.target_node
         self.is_hub: Mask = source == target
         self.ends: Columns = (source, np.where(self.is_hub, UNKNOWN, target))
-        self.sending_hub = np.where(self.is_hub & ~receives, source, UNKNOWN)
-        self.receiving_hub = np.where(self.is_hub & receives, source, UNKNOWN)
+        self.sending_hub = np.where(self.is_hub & ~is_receiving_hub, source, UNKNOWN)
+        self.receiving_hub = np.where(self.is_hub & is_receiving_hub, source, UNKNOWN)
         self.source_nic = np.where(self.is_network, cluster.gpu_nic[source], UNKNOWN)
         self.target_nic = np.where(self.is_network, cluster.gpu_nic[target], UNKNOWN)
         # A leaf with one NIC is no part of its own: no flow tells the leaf and the NIC apart.

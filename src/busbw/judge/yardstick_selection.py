@@ -21,7 +21,8 @@ def select_yardstick(
 
     Returns the yardstick, or the reason for its absence, and notes.
     """
-    nearest, expectation = context.nearest, context.expectation
+    nearest = context.nearest  # sweep of the named reference, or of any published one if none is named
+    expectation = context.expectation
     if selection.reference is not None:
         if nearest is None:
             return Reason("no_reference_figures", f"{selection.name} has no figures of {series.collective}"), []
@@ -85,7 +86,7 @@ def select_yardstick_from_log(
         return series, Reason("no_reference_figures", f"{name} contains no rows"), []
     differences = most_similar.differences
     notes = [f"the reference differs in {differences_text(differences)}"] if differences else []
-    # The medians are the means if the samples exclude launch time. The name then stays.
+    # If the samples exclude launch time, `median_us` is the time of the table, so the name of the yardstick stays.
     if any(point.time_us != mean.time_us for point, mean in zip(series.points, means.points, strict=True)):
         most_similar = replace(most_similar, name=f"{name}, by medians of the iterations")
     return series, most_similar, notes

@@ -22,13 +22,13 @@ _SIZE_MARGIN = 1.3
 _SINGLE_SIZE_MARGIN = 2.0
 """The same ratio if there is only one size."""
 _VALUE_MARGIN_SHARE = 0.05
-"""Length of the margin at each end of a logarithmic value scale, as a share of the length between the values."""
+"""Margin at each end of a logarithmic value scale, as a share of the length from the lowest to the greatest value."""
 _MIN_VALUE_MARGIN = 1.08
 """Minimum ratio of the upper end of a logarithmic value scale to the greatest value, likewise at the lower end."""
 _LINEAR_MARGIN = 1.06
 """Ratio of the upper end of a linear scale to the greatest value."""
 _LINEAR_TICKS_BELOW = 6.0
-"""Ratio of the ends of a range below which its labels are evenly spaced."""
+"""A logarithmic scale has evenly spaced labels if the ratio of its upper to its lower end is below this value."""
 
 
 @dataclass(frozen=True)

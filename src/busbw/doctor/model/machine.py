@@ -109,7 +109,7 @@ def fact_key(fact_type: type[Fact]) -> str:
 
 
 def absolute_path(path: str) -> str:
-    """Returns a path as users know it: with a slash in front."""
+    """Returns a path as users know it: without the prefix LATER of a second reading, and with a slash in front."""
     return f"/{path.removeprefix(LATER)}"
 
 

@@ -1,4 +1,7 @@
-"""Tree of this machine. Reading it changes nothing. A read from a device that hangs may never return."""
+"""Files, command outputs and facts of this machine, by key. Reading them changes nothing.
+
+A read from a device that hangs may never return.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +18,7 @@ GROWTH_PERIOD_S = 1.0
 
 
 class ThisMachine:
-    """Tree of this machine.
+    """Tree of this machine: its files, outputs of commands, and facts. model/tree.py describes the keys.
 
     Args:
         facts: Function that reads each fact, by key.
@@ -30,12 +33,13 @@ class ThisMachine:
         self._root = root
         self._commands = commands or Commands()
         self._read_at: dict[str, float] = {}
-        """Time of the first reading, by key."""
+        """Time of the latest reading without LATER, by key."""
 
     def read(self, key: str) -> bytes:
         """Returns the content of a file, the output of a command, or a fact.
 
-        If the key begins with LATER, waits until `GROWTH_PERIOD_S` has passed since the first reading, and reads again.
+        If the key begins with LATER, waits until `GROWTH_PERIOD_S` has passed since the latest reading without LATER,
+        and reads again.
         """
         if key.startswith(LATER):
             first_key = key.removeprefix(LATER)

@@ -20,33 +20,11 @@ _PYTHON_STRING = re.compile(rf"(?<![^\s\[({{,:=])b?(?:{_JSON_STRING}|{_APOSTROPH
 of "don't" begins none."""
 _PYTHON_LINES = re.compile(r"\\n|['\"],\s?b?['\"]")
 """Sign that a line with an apostrophe holds strings of Python: an escaped line feed, or two neighboring strings."""
-_PYTHON_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_PYTHON_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
-_VALUE_WITH_LINES = re.compile(r'":\s?"(?:[^"\\]|\\[^n\\])*\\n')
-"""A value of JSON with a line feed that is escaped once."""
-_MAX_KEY_NAME = 100
-_MAX_KEY_LENGTH = 150
-"""Maximum number of characters of a key with its quotation marks and blanks."""
-_KEY_BEFORE_EQUALS = re.compile(r"\b(\w{1,100})=\Z")
 _COLON = re.compile(r"\s{0,20}:")
-_REPEATED_SUFFIX = "_lines"
-"""Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
-_MAX_KEYS = 4096
-"""Maximum number of keys that are kept. A log of any length may have a new key on each line."""
-_BEFORE_ELEMENT = " \t,[("
-"""Characters that may stand before an element of an array."""
-_TABLE_TAG = re.compile(r"(?:^|\\n)[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
-"""Tag of an HTML table, which is the header of a published table or holds a row."""
 _BETWEEN_FIELDS = " ,:"
 """Characters between the strings of an object. Other text may open or close an object or a list."""
 _PADDING = " \t,'"
 """Characters that may follow a bracket in a line. A string of a wrapper around the line may end with an apostrophe."""
-_MAX_SURROUNDINGS = 8000
-"""Characters. The surroundings of a string in a longer line are left out."""
-
-
-_JSON_DECODER = json.JSONDecoder(strict=False)
-"""Decodes strings. `json.loads` would make a new decoder for each."""
 
 
 class QuotedText(NamedTuple):
@@ -91,6 +69,16 @@ def _make_string(match: "re.Match[str]") -> _String:
     )
 
 
+_REPEATED_SUFFIX = "_lines"
+"""Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
+_MAX_KEYS = 4096
+"""Maximum number of keys that are kept. A log of any length may have a new key on each line."""
+_BEFORE_ELEMENT = " \t,[("
+"""Characters that may stand before an element of an array."""
+_MAX_SURROUNDINGS = 8000
+"""Characters. The surroundings of a string in a longer line are left out."""
+
+
 class QuotedStrings:
     """Finds the strings in the lines of a log, in order."""
 
@@ -131,9 +119,11 @@ class QuotedStrings:
         """Returns a string that is a value or an element if it holds lines. `between` is the text before it."""
         own_key = _key_before(text, string.start)
         key = own_key or self._array_key
+        # True for a string without a key after other text, as in `output of job "..."`. Without an escaped line feed
+        # it is a quotation, such as a name. With one, a program has printed several lines as one string.
         follows_text = not key and bool(between.strip(_BEFORE_ELEMENT)) and not between.endswith("[")
         if follows_text and "\\n" not in string.escaped:
-            return None  # a quotation within other text
+            return None
         if key.endswith(_REPEATED_SUFFIX) and key.removesuffix(_REPEATED_SUFFIX) in self._keys:
             return QuotedText("", "", is_closed=True)  # counts as found, but its rows are not read twice
         content = string.decode()
@@ -165,6 +155,12 @@ class QuotedStrings:
             self._array_key = _key_before(text, text.rindex("["))
 
 
+_MAX_KEY_NAME = 100
+_MAX_KEY_LENGTH = 150
+"""Maximum number of characters of a key with its quotation marks and blanks."""
+_KEY_BEFORE_EQUALS = re.compile(r"\b(\w{1,100})=\Z")
+
+
 def _key_before(text: str, end: int) -> str:
     """Returns the key of the value that begins at `end`, as in `"key": ` and `key=`. Empty if it has none.
 
@@ -181,6 +177,10 @@ def _key_before(text: str, end: int) -> str:
     return ""
 
 
+_TABLE_TAG = re.compile(r"(?:^|\\n)[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
+"""Tag of an HTML table, which is the header of a published table or holds a row."""
+
+
 def _has_anchor(content: str) -> bool:
     has_markup = "<" in content or "&" in content
     if not (has_markup or may_have_anchor(content)):
@@ -188,6 +188,10 @@ def _has_anchor(content: str) -> bool:
     return (has_markup and _TABLE_TAG.search(content) is not None) or any(
         find_anchor(cleaning.without_markup(line)) is not None for line in content.splitlines()
     )
+
+
+_JSON_DECODER = json.JSONDecoder(strict=False)
+"""Decodes strings. `json.loads` would make a new decoder for each."""
 
 
 def _decode(escaped: str) -> str:
@@ -202,6 +206,12 @@ def _decode(escaped: str) -> str:
     except ValueError:
         return _decode_python(escaped)
     return text.encode("utf-8", errors="replace").decode()
+
+
+_PYTHON_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_PYTHON_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+_VALUE_WITH_LINES = re.compile(r'":\s?"(?:[^"\\]|\\[^n\\])*\\n')
+"""A value of JSON with a line feed that is escaped once."""
 
 
 def _decode_python(escaped: str, *, is_bytes: bool = False) -> str:

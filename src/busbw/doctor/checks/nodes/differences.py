@@ -37,8 +37,11 @@ class _ComparedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     path: str
     """Key of the tree (model/tree.py). {} stands for each device of `each`, and * for each name in a folder.
 
-    Several paths, with " & " between them, yield one text for each device. The key of a fact is followed by a field:
-    "facts/gpus.json#gpus.*.nvlinks.count".
+    The key of a fact is followed by a field: "facts/gpus.json#gpus.*.nvlinks.count".
+
+    With " & " between several paths, the first texts of all paths become one text, then the second texts. Example for
+    each NIC: "sys/class/infiniband/{}/board_id & sys/class/infiniband/{}/fw_ver" reads "MT_0000000838" and
+    "28.39.1002", and yields "MT_0000000838 28.39.1002".
     """
     each: Literal["", "gpu", "rdma", "nic"] = ""
     """gpu: PCI addresses of GPUs; rdma: names of the NICs that NCCL_IB_HCA permits; nic: their PCI addresses."""
