@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import click
 
 from busbw.cli.main import cli
+from busbw.cli.options.engine_help import EngineFlag, EngineHelp, read_help
 from busbw.collectives import COLLECTIVES, COMM_OPS
-from busbw.engine_help import EngineFlag, EngineHelp, read_help
 
 ENGINE = "busbw-engine"
 """Name of the page of the engine's programs."""

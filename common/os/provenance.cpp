@@ -34,7 +34,7 @@ constexpr std::string_view kAllowedPrefixes[] = {"NCCL_",
                                                  "SLURM_NTASKS",
                                                  "SLURM_NNODES",
                                                  "LD_PRELOAD"};
-// The same as in src/busbw/secret_variables.py; a test compares both.
+// The same as in src/busbw/support/secret_variables.py; a test compares both.
 constexpr std::string_view kSecretWords[] = {"TOKEN",      "SECRET", "PASS", "PWD",    "_KEY",
                                              "CREDENTIAL", "APIKEY", "AUTH", "BEARER", "COOKIE"};
 constexpr std::string_view kSecretEndings[] = {"_PAT"};
@@ -52,7 +52,7 @@ bool is_allowed(std::string_view variable) {
 }
 
 // Beginnings of access tokens of GitHub, GitLab and Hugging Face. In a URL, such a token can be the user. The same as
-// in src/busbw/secret_variables.py.
+// in src/busbw/support/secret_variables.py.
 constexpr std::string_view kSecretUsers[] = {"gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "hf_"};
 constexpr std::string_view kRedacted = "(redacted)";
 constexpr std::string_view kSpaces = " \t\r\n";

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from busbw.collectives import collectives
 from busbw.expect import hosts_of, network_nics_finder, system_of
-from busbw.logs import Row, Table
+from busbw.logs.log import Row, Table
 from busbw.system import System, find_in_text, systems
 from busbw.units import parse_size
 

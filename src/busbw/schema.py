@@ -8,7 +8,7 @@ import msgspec
 
 from busbw.records import SCHEMA_VERSION, Record
 from busbw.reference import Reference
-from busbw.search_records import SearchLine
+from busbw.searches.records import SearchLine
 from busbw.system import System
 from busbw.topology import Topology
 

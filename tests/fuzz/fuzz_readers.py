@@ -11,7 +11,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["busbw.readers", "busbw.logs"]):
+with atheris.instrument_imports(include=["busbw.readers", "busbw.logs.log"]):
     from busbw.errors import BusbwError
     from busbw.readers import READERS, UserClaims, collect
     from busbw.readers.lines.source import LogSource

@@ -9,7 +9,7 @@ from browser import TIMEOUT_MS, WIDTHS
 from busbw import readers
 from busbw.cli.main import main
 from busbw.judge import GRADES
-from busbw.logs import Figure, Log, Refusal, Row, Table
+from busbw.logs.log import Figure, Log, Refusal, Row, Table
 from busbw.report import ReportInput, build, render
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")

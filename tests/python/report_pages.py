@@ -3,7 +3,7 @@
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
-from busbw.logs import Log
+from busbw.logs.log import Log
 from busbw.report import Page, ReportInput, build
 
 VOID_TAGS = {"meta", "link", "br", "hr", "img", "input"}

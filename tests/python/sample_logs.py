@@ -1,6 +1,6 @@
 """Logs for tests of exporters and views. Keyword arguments of each function replace fields of the default."""
 
-from busbw.logs import Figure, Log, Rank, Refusal, Row, Table
+from busbw.logs.log import Figure, Log, Rank, Refusal, Row, Table
 from busbw.records import StatsRecord, WrongElement
 
 

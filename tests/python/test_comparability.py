@@ -14,7 +14,7 @@ from busbw.comparability import (
     transport_of,
     without_run_identity,
 )
-from busbw.logs import Rank, Table
+from busbw.logs.log import Rank, Table
 from busbw.system import find
 
 

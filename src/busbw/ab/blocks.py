@@ -20,7 +20,7 @@ from busbw.compare.result import PointKey
 from busbw.errors import INTERRUPT_CODES, SIGNALLED, BusbwError, ExitCode
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.processes import ExitStatus, crash_message, rank_lost_if_crashed
-from busbw.logs import Figure
+from busbw.logs.log import Figure
 from busbw.readers.documents import busbw_records
 
 Block: TypeAlias = dict[PointKey, Figure]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.errors import BusbwError
-from busbw.secret_variables import may_be_secret
+from busbw.support.secret_variables import may_be_secret
 
 CONTAINER_VARIABLE = "BUSBW_CONTAINER"
 """Variable with the command that runs a container, such as `podman --runtime=runc run --rm --network=host`."""

@@ -22,7 +22,7 @@ from busbw.comparability import find_differences
 from busbw.compare.pairing import by_configuration
 from busbw.compare.result import NO_INTERVALS, ChangeVerdict, Comparison, PointKey, SettingDifference, Side, SizeResult
 from busbw.errors import ExitCode, UsageError, interrupt_exit_code
-from busbw.logs import PLACEMENT_WORDS
+from busbw.logs.log import PLACEMENT_WORDS
 from busbw.units import count_text, size_text
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from busbw import engine
 from busbw.errors import UsageError
-from busbw.secret_variables import REDACTED, may_be_secret
+from busbw.support.secret_variables import REDACTED, may_be_secret
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _RESERVED_FLAGS = {"--records", "-J", "--output_file"}

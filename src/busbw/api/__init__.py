@@ -9,7 +9,7 @@ from busbw.errors import BusbwError, UsageError
 from busbw.expect import Estimate, Expectation, ExpectedRange
 from busbw.exporters.flat import FlatRow
 from busbw.judge import BandVerdict, JudgedConfiguration, JudgedFigure, Verdict
-from busbw.logs import Figure, Log, Row, Table
+from busbw.logs.log import Figure, Log, Row, Table
 from busbw.reference import Reference
 from busbw.store import Filter
 from busbw.system import Nics, System

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from busbw import readers
 from busbw.api.log_collection import LogCollection
 from busbw.errors import UsageError
-from busbw.logs import Log, Table
+from busbw.logs.log import Log, Table
 from busbw.store import Filter, Index, StoredPoint, default_folder, entries, list_points, read_named_logs, series_values
 
 Source = str | PathLike[str]

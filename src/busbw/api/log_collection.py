@@ -9,7 +9,7 @@ from busbw.errors import BusbwError, UsageError
 from busbw.exporters.flat import FlatRow, column_types, flat_columns, flat_rows
 from busbw.judge import JudgedConfiguration, ReferenceSelection, judge_configurations
 from busbw.launchers.machine_types.named_system import named_system
-from busbw.logs import Log, Row, Table
+from busbw.logs.log import Log, Row, Table
 from busbw.reference import Reference, references
 from busbw.reference import find as find_reference
 from busbw.system import Nics, System

@@ -18,7 +18,7 @@ from busbw.cli.options.param_types import SECONDS
 from busbw.cli.options.replay_options import PROGRAM_FILE, StepSelection, parse_objective, step_options
 from busbw.compare import Comparison
 from busbw.compare.text import step_sentences
-from busbw.json_output import json_object
+from busbw.support.json_output import json_object
 from busbw.terminal import live_line
 
 _DEFAULT_SIZE_FLAGS = ("-b", "1K", "-e", "16M", "-f", "4")

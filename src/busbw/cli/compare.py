@@ -9,9 +9,9 @@ from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import PlacementChoice
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
-from busbw.json_output import json_object
-from busbw.logs import Log, Placement
+from busbw.logs.log import Log, Placement
 from busbw.store import find
+from busbw.support.json_output import json_object
 from busbw.terminal import activity
 
 

@@ -33,11 +33,11 @@ from busbw.expect import (
     with_sharp,
 )
 from busbw.expect import expect as expectation_of
-from busbw.json_output import json_object
 from busbw.judge import ReferenceComparison, compare_with_reference
 from busbw.launchers.machine_types.named_system import named_system
-from busbw.near_misses import suggestion
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
+from busbw.support.json_output import json_object
+from busbw.support.near_misses import suggestion
 from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine
 from busbw.terminal import console, labeled_lines, terminal_width
 from busbw.topology.cpu_ranges import parse_ranges

@@ -19,8 +19,8 @@ from busbw.exporters import EXPORTERS
 from busbw.exporters.junit import FAILED_GRADES
 from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.judge import JudgedConfiguration, Verdict, judge_configurations
-from busbw.logs import Log
-from busbw.sequences import StoredSequence, temporary_file, temporary_file_errors
+from busbw.logs.log import Log
+from busbw.logs.sequences import StoredSequence, temporary_file, temporary_file_errors
 from busbw.store import read_named_logs
 from busbw.system import Nics
 from busbw.terminal import activity

@@ -17,9 +17,9 @@ from busbw.cli.options.completion import complete_collective
 from busbw.cli.options.filters import build_filter, filter_options
 from busbw.errors import UsageError
 from busbw.history import BandTrend, Trend, picture, trends
-from busbw.json_output import json_object
-from busbw.logs import PLACEMENT_WORDS
+from busbw.logs.log import PLACEMENT_WORDS
 from busbw.store import count_wrong
+from busbw.support.json_output import json_object
 from busbw.terminal import activity, console, terminal_width
 from busbw.units import count_text, size_text
 

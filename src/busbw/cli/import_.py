@@ -21,11 +21,11 @@ from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.exporters.redact import redact_all
-from busbw.files import path_text
-from busbw.json_output import encode_item, json_object, object_with_lists, print_object
-from busbw.logs import Log, Refusal, Table
-from busbw.plain_rows import PlainRows, field_values
+from busbw.logs.log import Log, Refusal, Table
+from busbw.logs.plain_rows import PlainRows, field_values
 from busbw.readers import Event, LogNote, TableChunk, UserClaims
+from busbw.support.files import path_text
+from busbw.support.json_output import encode_item, json_object, object_with_lists, print_object
 from busbw.terminal import Column, StreamConsole, activity, table_lines
 from busbw.units import count_text, escape_json, plain, shorten, size_range_text
 

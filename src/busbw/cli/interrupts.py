@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
 
-from busbw import termination_signals
 from busbw.errors import TerminatedError, interrupt_exit_code
+from busbw.support import termination_signals
 
 _REPEAT_S = 2.0
 """Signals within this time count as one: schedulers signal the group twice, and users press Ctrl-C twice."""

@@ -9,7 +9,7 @@ import click
 
 from busbw.cli.options.deprecated import warn_deprecated
 from busbw.errors import UsageError
-from busbw.near_misses import suggestion
+from busbw.support.near_misses import suggestion
 
 
 class LazyGroup(click.Group):

@@ -14,9 +14,9 @@ from busbw import engine
 from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.param_types import SIZE, NonEmptyPath
 from busbw.errors import SIGNALLED, BusbwError, ExitCode, UsageError
-from busbw.files import path_text
 from busbw.store import new_run
-from busbw.termination_signals import handled_by
+from busbw.support.files import path_text
+from busbw.support.termination_signals import handled_by
 from busbw.traces import format as trace_format
 from busbw.units import count_text, plain
 

@@ -5,9 +5,9 @@ from rich.table import Table
 
 from busbw.cli.options.completion import complete_names
 from busbw.cli.options.json_option import json_option
-from busbw.json_output import json_object
-from busbw.logs import PLACEMENT_WORDS
+from busbw.logs.log import PLACEMENT_WORDS
 from busbw.reference import Reference, Sweep, find, references
+from busbw.support.json_output import json_object
 from busbw.terminal import StreamConsole
 from busbw.units import names_text, size_text
 

@@ -30,10 +30,10 @@ from busbw.cli.outcome.correctness import correctness_sentence
 from busbw.cli.outcome.summary import record_kinds, verified_exit_code
 from busbw.cli.traces import CallComparison, ReplayComparison, print_replay
 from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
-from busbw.json_output import json_object
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.processes import ExitStatus, rank_lost_if_crashed
 from busbw.records import RunRecords, read
+from busbw.support.json_output import json_object
 from busbw.traces.analysis import OperationRow, TraceAnalysis, analyze, prepare_trace
 from busbw.traces.models import list_models
 from busbw.traces.read import read_trace

@@ -24,14 +24,14 @@ from busbw.cli.outcome.possible_causes import (
 )
 from busbw.errors import ExitCode, UsageError
 from busbw.exporters.redact import redact_all, with_expectation_fields
-from busbw.files import path_text
 from busbw.judge import ReferenceSelection
-from busbw.logs import Log
-from busbw.plain_rows import first_rows, has_wrong_data
+from busbw.logs.log import Log
+from busbw.logs.plain_rows import first_rows, has_wrong_data
 from busbw.readers.documents.busbw_records import SearchRecordError
-from busbw.recorded_search import read_search, redact_search
 from busbw.report import Page, ReportInput, build, build_trace, render
+from busbw.searches.recorded_search import read_search, redact_search
 from busbw.store import find, read_named_logs
+from busbw.support.files import path_text
 from busbw.system import System, systems
 from busbw.terminal import activity
 from busbw.traces.analysis import analyze, make_timeline, prepare_trace

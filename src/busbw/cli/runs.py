@@ -14,8 +14,7 @@ from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.filters import build_filter, filter_options
 from busbw.engine import collective_name
 from busbw.errors import UsageError
-from busbw.json_output import json_object
-from busbw.logs import PLACEMENT_WORDS
+from busbw.logs.log import PLACEMENT_WORDS
 from busbw.store import (
     MAX_INTEGER,
     Filter,
@@ -27,6 +26,7 @@ from busbw.store import (
     list_points,
     list_runs,
 )
+from busbw.support.json_output import json_object
 from busbw.terminal import Cell, Column, console, table_lines, terminal_width
 from busbw.units import count_text, plain, size_text
 

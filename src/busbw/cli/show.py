@@ -16,10 +16,10 @@ from busbw.cli.traces import print_trace
 from busbw.errors import ExitCode, UsageError
 from busbw.expect import ExpectedRange, estimator, network_nics_finder
 from busbw.exporters.redact import redact
-from busbw.json_output import encode_item, object_with_lists, print_object
-from busbw.logs import Log, Row, Table
-from busbw.plain_rows import has_wrong_data
+from busbw.logs.log import Log, Row, Table
+from busbw.logs.plain_rows import has_wrong_data
 from busbw.store import find
+from busbw.support.json_output import encode_item, object_with_lists, print_object
 from busbw.system import System
 from busbw.terminal import ExpectationColumns, activity, console, log_lines, terminal_width
 from busbw.traces.analysis import analyze, prepare_trace

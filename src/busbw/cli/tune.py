@@ -25,8 +25,8 @@ from busbw.cli.options.json_option import json_option
 from busbw.cli.options.replay_options import PROGRAM_FILE, StepSelection, parse_objective, step_options
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
-from busbw.json_output import json_object
-from busbw.logs import PLACEMENT_WORDS
+from busbw.logs.log import PLACEMENT_WORDS
+from busbw.support.json_output import json_object
 from busbw.terminal import Cell, Column, console, live_line, table_lines, terminal_width
 from busbw.tune.confirm import TuningResult, confirm
 from busbw.tune.knobs import default_candidates, parse_knobs

@@ -37,7 +37,7 @@ from busbw.compare.result import (
 from busbw.compare.systems import separate_systems
 from busbw.compare.verdicts import FAMILY_ALPHA, judge_points, thresholds_text
 from busbw.errors import UsageError
-from busbw.logs import Log, Placement, Table
+from busbw.logs.log import Log, Placement, Table
 
 RESOLUTION = 0.05
 """Default for the largest relative difference that is SAME: 5 %."""

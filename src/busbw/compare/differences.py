@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from busbw.comparability import without_run_identity
 from busbw.compare.result import SettingDifference
-from busbw.logs import Log, Row, Table
+from busbw.logs.log import Log, Row, Table
 from busbw.units import count_text, size_text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from busbw.compare.result import SideFigures, TimeQuantity
-from busbw.logs import Figure
+from busbw.logs.log import Figure
 from busbw.statistics import stats
 from busbw.statistics.run_variation import LaunchMode
 

@@ -16,7 +16,7 @@ from busbw.compare.differences import WrongRows
 from busbw.compare.figures import PointFigures
 from busbw.compare.result import PointKey
 from busbw.errors import UsageError
-from busbw.logs import Figure, Placement, Row, Table
+from busbw.logs.log import Figure, Placement, Row, Table
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of
 from busbw.units import size_text
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from busbw.logs import PLACEMENT_WORDS, Placement
+from busbw.logs.log import PLACEMENT_WORDS, Placement
 from busbw.units import count_text
 
 NO_INTERVALS = "no intervals"

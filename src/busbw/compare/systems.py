@@ -23,7 +23,7 @@ from busbw.compare.figures import PointFigures
 from busbw.compare.pairing import Observations
 from busbw.compare.result import PointKey
 from busbw.errors import UsageError
-from busbw.logs import Table
+from busbw.logs.log import Table
 from busbw.units import count_text, size_text
 
 _SystemsByConfiguration = dict[PointKey, dict[SystemFacts, set[int]]]

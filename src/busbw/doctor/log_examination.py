@@ -11,7 +11,7 @@ from busbw.doctor.examination import examine
 from busbw.doctor.model import Check
 from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process
 from busbw.doctor.result import ALL_CHECKS, Missing, Result
-from busbw.logs import Table
+from busbw.logs.log import Table
 from busbw.system import find_in_text
 
 CHECK_LIMIT_S = 1.5

@@ -10,7 +10,7 @@ from busbw.doctor.sources.commands import Commands
 from busbw.doctor.sources.recording import Recording
 from busbw.doctor.sources.redaction import names_of_this_machine, redact
 from busbw.doctor.sources.this_machine import ThisMachine
-from busbw.termination_signals import cleaned_up_by
+from busbw.support.termination_signals import cleaned_up_by
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from busbw.collectives import collectives
 from busbw.expect.limits import domain_count
 from busbw.expect.predict import expect, with_nics, with_sharp
 from busbw.expect.types import Estimate, Expectation, Scenario
-from busbw.logs import Row, Table
+from busbw.logs.log import Row, Table
 from busbw.system import SYSTEM_VARIABLE, Nics, System, find, find_in_text, nics_from_text, systems
 
 _TITLE_SOURCE = "the log's own title"

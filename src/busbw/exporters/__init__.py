@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol
 
 from busbw.exporters import csv_table, json_document, junit, markdown, parquet, prometheus
 from busbw.judge import JudgedConfiguration
-from busbw.logs import Log
+from busbw.logs.log import Log
 
 
 class Exporter(Protocol):

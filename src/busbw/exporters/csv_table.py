@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from busbw.exporters.flat import COLUMNS, column_blocks, column_types, joined_texts
 from busbw.judge import JudgedConfiguration
-from busbw.logs import Log
+from busbw.logs.log import Log
 
 SUFFIX = ".csv"
 HAS_VERDICTS = False

@@ -13,8 +13,8 @@ from typing import Any, get_args, get_type_hints
 from msgspec import Struct
 
 from busbw.expect import hosts_of
-from busbw.logs import COMPARISON_HEADINGS, Figure, Log, Row, Table, comparison_values
-from busbw.plain_rows import PlainRows, row_chunks
+from busbw.logs.log import COMPARISON_HEADINGS, Figure, Log, Row, Table, comparison_values
+from busbw.logs.plain_rows import PlainRows, row_chunks
 from busbw.records import LateRankRecord, StatsRecord
 
 

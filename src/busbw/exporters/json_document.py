@@ -5,16 +5,16 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
-from busbw.json_output import SCHEMA_VERSION, encode_item, object_with_lists
 from busbw.judge import JudgedConfiguration
-from busbw.logs import Log, Table
+from busbw.logs.log import Log, Table
+from busbw.support.json_output import SCHEMA_VERSION, encode_item, object_with_lists
 
 SUFFIX = ".json"
 HAS_VERDICTS = False
 
 
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
-    """Writes an object with the list `logs`, each in the structure of src/busbw/logs.py. Null means unknown."""
+    """Writes an object with the list `logs`, each in the structure of src/busbw/logs/log.py. Null means unknown."""
     out.writelines(object_with_lists({"schema_version": SCHEMA_VERSION}, {"logs": map(_encode_log, logs)}, b"\n"))
     out.write(b"\n")
 

@@ -14,8 +14,8 @@ from typing import IO, BinaryIO
 from xml.etree import ElementTree
 
 from busbw.judge import Grade, JudgedConfiguration
-from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
-from busbw.sequences import temporary_file
+from busbw.logs.log import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
+from busbw.logs.sequences import temporary_file
 from busbw.units import count_text, size_text
 
 SUFFIX = ".xml"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from busbw.judge import JudgedConfiguration
-from busbw.logs import PLACEMENT_WORDS, Figure, Log, Table
+from busbw.logs.log import PLACEMENT_WORDS, Figure, Log, Table
 from busbw.units import count_text, size_text
 
 SUFFIX = ".md"

@@ -7,7 +7,7 @@ from typing import BinaryIO
 from busbw.errors import BusbwError
 from busbw.exporters.flat import column_types, flat_columns, flat_rows
 from busbw.judge import JudgedConfiguration
-from busbw.logs import Log
+from busbw.logs.log import Log
 
 SUFFIX = ".parquet"
 HAS_VERDICTS = False

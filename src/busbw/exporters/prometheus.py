@@ -15,8 +15,8 @@ from typing import BinaryIO, NamedTuple
 
 from busbw.exporters.flat import column_blocks, joined_texts
 from busbw.judge import GRADES, JudgedConfiguration
-from busbw.logs import Log
-from busbw.sequences import temporary_file
+from busbw.logs.log import Log
+from busbw.logs.sequences import temporary_file
 
 SUFFIX = ".prom"
 HAS_VERDICTS = True

@@ -14,8 +14,8 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
-from busbw.logs import Figure, Log, Rank, Refusal, Row, Table
-from busbw.sequences import map_sequence
+from busbw.logs.log import Figure, Log, Rank, Refusal, Row, Table
+from busbw.logs.sequences import map_sequence
 
 _REDACTED = "(redacted)"
 

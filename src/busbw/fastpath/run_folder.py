@@ -13,8 +13,8 @@ import msgspec
 from busbw import __version__, engine
 from busbw.errors import BusbwError, UsageError
 from busbw.fastpath.tuning import TuningTarget
-from busbw.files import replace_file
 from busbw.store import default_folder, new_run, run_name
+from busbw.support.files import replace_file
 
 SETTINGS_FILE = "tuning.json"
 """Settings of the tuning, as settings_bytes() returns them."""

@@ -25,7 +25,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from busbw.fastpath.table import EXCHANGE, MAX_THREADS, METHODS, METHODS_IN_WINDOWS, WARP_THREADS, TableRange, merged
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.units import size_text
 
 SIZES = tuple(2**power for power in range(10, 27))

@@ -18,8 +18,8 @@ from busbw.errors import BusbwError, ExitCode
 from busbw.fastpath import search
 from busbw.fastpath.search import Decision, MethodConfig, Times
 from busbw.fastpath.table import DIRECT, METHOD_VARIABLE, NCCL, TABLE_VARIABLE, TableRange, table_text
-from busbw.files import replace_file
-from busbw.logs import PLACEMENT_WORDS, Placement
+from busbw.logs.log import PLACEMENT_WORDS, Placement
+from busbw.support.files import replace_file
 from busbw.units import size_text
 
 FLAGS = ("-n", "100", "-w", "5", "-T", "60")

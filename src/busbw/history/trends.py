@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from busbw.history.change_points import FALSE_ALARMS, LevelChange, change_points, min_runs
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.statistics.bands import BANDS, BandName, band_of, find_plateau_start
 from busbw.store import Filter, MeasuredSeries, list_measured
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from busbw.judge.series import SeriesPoint
 from busbw.judge.types import JudgedFigure, Outcome
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 
 MIN_UNSTEADY_FACTOR = 1.5
 """Minimum ratio of one pass to the median of all passes that shows a fault that comes and goes."""

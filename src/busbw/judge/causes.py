@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from busbw.expect import Expectation, Route
 from busbw.judge.types import BandVerdict, Grade
-from busbw.logs import Table
+from busbw.logs.log import Table
 from busbw.units import number_text
 
 _MAX_PLATEAU_DIFFERENCE = 0.08

@@ -6,7 +6,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from busbw.judge.series import Series, SeriesPoint
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
 from busbw.units import bandwidth_gbps, size_text
 

@@ -12,7 +12,7 @@ from busbw.judge.series import Series
 from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import BandVerdict, Reason
 from busbw.judge.yardstick import Yardstick
-from busbw.plain_rows import have_wrong_data
+from busbw.logs.plain_rows import have_wrong_data
 from busbw.system import System
 from busbw.units import count_text, number_text
 

@@ -17,7 +17,7 @@ from busbw.judge.grade import grade_bands
 from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import ReasonKind, Verdict
 from busbw.judge.yardstick import Yardstick, yardstick_from_series
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.statistics import NORMAL_MAD
 from busbw.units import count_text, size_text
 

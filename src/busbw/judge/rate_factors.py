@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from busbw.collectives import algbw_factor, bandwidth_ratio, bus_factor
-from busbw.logs import Figure, Row, Table
-from busbw.plain_rows import FigureColumns
+from busbw.logs.log import Figure, Row, Table
+from busbw.logs.plain_rows import FigureColumns
 from busbw.units import bandwidth_gbps, transfer_time_us
 
 _MAX_CONTRADICTION = 0.03

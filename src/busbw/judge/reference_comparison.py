@@ -12,7 +12,7 @@ from busbw.judge.nearest import select_nearest
 from busbw.judge.reference_selection import ReferenceSelection, read_reference_series
 from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.yardstick import Yardstick, most_similar_yardstick
-from busbw.logs import Rank, Row, Table
+from busbw.logs.log import Rank, Row, Table
 from busbw.units import bandwidth_gbps, size_text
 
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from busbw.judge.series import Series, has_medians, replace_means_by_medians, series_of_table, table_key
-from busbw.logs import Log
+from busbw.logs.log import Log
 from busbw.reference import Reference
 
 

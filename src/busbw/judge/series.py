@@ -15,9 +15,9 @@ from busbw.collectives import bus_factor
 from busbw.comparability import without_run_identity
 from busbw.expect import NetworkNics, hosts_of
 from busbw.judge.rate_factors import RateFactors
-from busbw.late_ranks import LateRank, late_ranks
-from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
-from busbw.plain_rows import FigureColumns, PlainRows, row_chunks
+from busbw.logs.late_ranks import LateRank, late_ranks
+from busbw.logs.log import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
+from busbw.logs.plain_rows import FigureColumns, PlainRows, row_chunks
 from busbw.units import count_text, names_text
 
 _MAX_NAMED_HOSTS = 4

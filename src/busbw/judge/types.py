@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from busbw.errors import ExitCode
 from busbw.expect import Expectation, ExpectedRange
-from busbw.late_ranks import LateRank
-from busbw.logs import Placement
+from busbw.logs.late_ranks import LateRank
+from busbw.logs.log import Placement
 from busbw.statistics.bands import BandName
 from busbw.statistics.fit import CurveFeature, Fit
 from busbw.units import number_text, size_text

@@ -23,7 +23,7 @@ from busbw.judge.series_context import ContextFinder, SeriesContext
 from busbw.judge.types import JudgedConfiguration, Reason, Verdict
 from busbw.judge.yardstick import Yardstick
 from busbw.judge.yardstick_selection import select_yardstick, select_yardstick_from_log
-from busbw.logs import Log, Table
+from busbw.logs.log import Log, Table
 from busbw.statistics.bands import BANDS
 from busbw.system import Nics, System
 

@@ -17,7 +17,7 @@ from busbw.comparability import Difference, FactName, differences_text, find_dif
 from busbw.expect import Expectation, ExpectedRange
 from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import BAD_FACTOR, WIDE_RANGE_FACTOR
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.reference import Reference, Sweep
 from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, find_plateau_start
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of, variation_factor, variation_text

@@ -10,7 +10,7 @@ from busbw.judge.series import Series, has_medians, replace_means_by_medians
 from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import Reason
 from busbw.judge.yardstick import Yardstick, most_similar_yardstick
-from busbw.logs import PLACEMENT_WORDS
+from busbw.logs.log import PLACEMENT_WORDS
 from busbw.units import number_text, size_text
 
 

@@ -9,11 +9,11 @@ import msgspec
 import yaml
 
 from busbw.errors import UsageError
-from busbw.files import read_user_file
 from busbw.network_topology.infiniband import parse_ibnetdiscover
 from busbw.network_topology.kubernetes import NodeDocument
 from busbw.network_topology.leaves import Attachment
 from busbw.network_topology.slurm import SlurmTopology, attachments_of_default_topology, parse_topology_conf
+from busbw.support.files import read_user_file
 
 _MAX_BYTES = 1 << 28
 """Maximum length of a file. 1,024 nodes as JSON of Kubernetes have 50 MB."""

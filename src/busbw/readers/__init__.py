@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Protocol
 
 from busbw.errors import UsageError
-from busbw.files import path_text
-from busbw.logs import Log, Refusal
+from busbw.logs.log import Log, Refusal
 from busbw.readers.documents import busbw_records, csv_tables, json_documents
 from busbw.readers.lines.source import LogSource, open_source
 from busbw.readers.tables import plausibility
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 from busbw.readers.text import text_logs
+from busbw.support.files import path_text
 
 _NO_CLAIMS = UserClaims()
 

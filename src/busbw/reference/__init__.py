@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from busbw.catalog import Catalog
-from busbw.logs import Placement
+from busbw.logs.log import Placement
+from busbw.support.catalog import Catalog
 
 
 class PublishedPoint(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

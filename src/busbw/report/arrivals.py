@@ -12,10 +12,10 @@ from statistics import median
 
 from markupsafe import Markup
 
-from busbw.logs import Figure, Table
+from busbw.logs.log import Figure, Table
 from busbw.report.axes import legend_icon, number, short_size
 from busbw.report.page import LegendEntry, Picture
-from busbw.svg import drawing, element, group
+from busbw.report.svg import drawing, element, group
 from busbw.units import size_text
 
 MAX_RANKS = 32

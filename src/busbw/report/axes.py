@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from busbw import svg
-from busbw.svg import element, group
+from busbw.report import svg
+from busbw.report.svg import element, group
 from busbw.units import number_text, size_text
 
 WIDTH, HEIGHT = 460.0, 300.0

@@ -10,8 +10,8 @@ from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
 from busbw.judge import GRADES, Grade, ReferenceSelection, worst
 from busbw.judge.series_context import ContextFinder
-from busbw.late_ranks import late_ranks, other_warnings
-from busbw.logs import Log, Table
+from busbw.logs.late_ranks import late_ranks, other_warnings
+from busbw.logs.log import Log, Table
 from busbw.report.configurations import TableContext, configurations
 from busbw.report.page import (
     Badge,

@@ -10,7 +10,7 @@ from busbw.judge.reference_comparison import select_reference
 from busbw.judge.series import Series, series_of
 from busbw.judge.series_context import ContextFinder
 from busbw.judge.yardstick import Yardstick
-from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
+from busbw.logs.log import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
 from busbw.report import arrivals, curves, sample_spread
 from busbw.report.curves import Curve, CurvePlot, RangeCurve
 from busbw.report.page import ConfigurationSection, Picture, Sparkline, VerdictView

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from busbw.report import axes
 from busbw.report.axes import LEGEND_ICON_WIDTH, Scale, legend_icon, number, path_data
 from busbw.report.page import LegendEntry, Picture
-from busbw.svg import element, group
+from busbw.report.svg import element, group
 from busbw.units import size_text
 
 STYLES = 6

@@ -14,7 +14,7 @@ from busbw.find.cluster import Indices
 from busbw.find.observations import Values
 from busbw.report.axes import legend_icon
 from busbw.report.page import LegendEntry, Picture
-from busbw.svg import drawing, element
+from busbw.report.svg import drawing, element
 
 MAX_CELLS = 128
 """Maximum number of cells in a row or column, so that each cell is at least two pixels wide on a phone."""

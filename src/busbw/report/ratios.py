@@ -12,12 +12,12 @@ from markupsafe import Markup
 from busbw.compare import ChangeVerdict, Comparison, Side, SizeResult
 from busbw.compare.result import TimeQuantity, change_text
 from busbw.compare.text import claim_sentences, unpaired_points_sentences
-from busbw.logs import PLACEMENT_WORDS
+from busbw.logs.log import PLACEMENT_WORDS
 from busbw.report import axes, curves
 from busbw.report.axes import legend_icon, number
 from busbw.report.curves import Curve, CurvePlot
 from busbw.report.page import ColumnHead, ComparisonSection, DataTable, LegendEntry, NamedValue, Picture
-from busbw.svg import element, group
+from busbw.report.svg import element, group
 from busbw.units import count_text, size_text
 
 # SVG paths of the marks around the center (x, y).

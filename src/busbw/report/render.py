@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from busbw import __version__
 from busbw.report.page import Page
-from busbw.svg import clean
+from busbw.report.svg import clean
 
 
 def render(page: Page) -> str:

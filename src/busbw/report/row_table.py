@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from busbw.expect import Estimate
-from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row, comparison_columns
+from busbw.logs.log import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row, comparison_columns
 from busbw.report.page import ColumnHead, DataTable
 from busbw.units import count_text
 

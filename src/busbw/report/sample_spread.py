@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from busbw.logs import Figure
+from busbw.logs.log import Figure
 from busbw.report import axes
 from busbw.report.axes import Scale, legend_icon, number
 from busbw.report.page import LegendEntry, Picture
-from busbw.svg import element, group
+from busbw.report.svg import element, group
 from busbw.units import count_text, size_text
 
 _MAX_DOTS = 1500

@@ -15,7 +15,6 @@ from busbw.find.explanation import Explanation, explain
 from busbw.find.findings import Finding, UndecidedParts, answers, make_findings, suspected_parts
 from busbw.find.naming import NamedPart
 from busbw.find.observations import Observations, Values
-from busbw.recorded_search import RecordedSearch
 from busbw.report.heat_grid import Box, Flows, heat_grid
 from busbw.report.page import (
     Badge,
@@ -30,6 +29,7 @@ from busbw.report.page import (
     SummarySection,
     TableSection,
 )
+from busbw.searches.recorded_search import RecordedSearch
 from busbw.units import count_text
 
 _ANCHOR = "search"

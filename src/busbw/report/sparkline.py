@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from busbw.report.axes import Scale, number, path_data
 from busbw.report.page import Sparkline
-from busbw.svg import element
+from busbw.report.svg import element
 from busbw.units import size_text
 
 _WIDTH, _HEIGHT, _EDGE = 150.0, 40.0, 4.0  # SVG units

@@ -7,8 +7,8 @@ from markupsafe import Markup
 
 from busbw.report.axes import LEGEND_ICON_WIDTH, Scale, legend_icon, number, value_ticks
 from busbw.report.page import LegendEntry, Picture
-from busbw.svg import drawing, element
-from busbw.svg import group as svg_group
+from busbw.report.svg import drawing, element
+from busbw.report.svg import group as svg_group
 from busbw.traces.analysis.intervals import Values
 from busbw.traces.analysis.timeline import Lane, Timeline
 

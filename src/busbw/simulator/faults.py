@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.near_misses import suggestion
 from busbw.simulator.fabric import Fabric
+from busbw.support.near_misses import suggestion
 
 FORMS = {
     "gpu": "NODE/GPU",

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from busbw.logs import Table
+from busbw.logs.log import Table
 from busbw.units import size_text
 
 LaunchMode = Literal["host", "one thread", "one each", "graph"]

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.errors import UsageError
-from busbw.files import path_text, replace_file
+from busbw.support.files import path_text, replace_file
 from busbw.units import names_text
 
 STORE_VARIABLE = "BUSBW_STORE"

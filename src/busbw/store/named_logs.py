@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from busbw import readers
 from busbw.errors import BusbwError, UsageError
-from busbw.files import path_text
-from busbw.logs import Log
+from busbw.logs.log import Log
 from busbw.readers.documents.busbw_records import SearchRecordError
 from busbw.store.layout import RECORDS, entries, find
+from busbw.support.files import path_text
 
 _DOCUMENT_STEMS = frozenset(("readme", "license", "notice", "changelog"))
 """Names of documents without their suffixes, in lower case."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.store.rows import MAX_INTEGER
 
 # In the order of the first fields of RunRow.

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 import msgspec
 
 from busbw import comparability
-from busbw.logs import Log, Row, Table
+from busbw.logs.log import Log, Row, Table
 
 MAX_INTEGER = (1 << 63) - 1
 """Maximum integer that SQLite can store."""

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from busbw.catalog import Catalog
+from busbw.support.catalog import Catalog
 
 SYSTEM_VARIABLE = "BUSBW_SYSTEM"
 """Environment variable with the name of a run's system. Records contain it."""

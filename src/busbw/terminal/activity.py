@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from busbw.termination_signals import cleaned_up_by
+from busbw.support.termination_signals import cleaned_up_by
 
 _SHOW_AFTER_S = 1.5
 _REFRESHES_PER_S = 2

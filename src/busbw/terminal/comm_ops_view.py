@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from busbw.collectives import COMM_OPS
-from busbw.logs import Figure, Row, Table
+from busbw.logs.log import Figure, Row, Table
 from busbw.terminal.tables import Cell, Column
 from busbw.units import duration_text, plain
 

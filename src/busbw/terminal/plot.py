@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from busbw.logs import PLACEMENT_WORDS, Figure, Placement, Row
+from busbw.logs.log import PLACEMENT_WORDS, Figure, Placement, Row
 from busbw.terminal.charts import Chart
 from busbw.units import size_text
 

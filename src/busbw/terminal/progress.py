@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from busbw.logs import PLACEMENT_WORDS
+from busbw.logs.log import PLACEMENT_WORDS
 from busbw.records import HeaderRecord, Record, RowRecord
 from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import size_text

@@ -10,10 +10,10 @@ from textwrap import wrap
 from rich.text import Text
 
 from busbw.collectives import COMM_OPS
-from busbw.late_ranks import LateRank, late_ranks, other_warnings
-from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
-from busbw.plain_rows import PlainRows, field_values, have_wrong_data, row_chunks, rows_with_details
-from busbw.sequences import map_sequence
+from busbw.logs.late_ranks import LateRank, late_ranks, other_warnings
+from busbw.logs.log import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
+from busbw.logs.plain_rows import PlainRows, field_values, have_wrong_data, row_chunks, rows_with_details
+from busbw.logs.sequences import map_sequence
 from busbw.terminal.comm_ops_view import CommOpsView
 from busbw.terminal.sizes_view import ExpectationColumns, SizesView, shared_value
 from busbw.terminal.tables import table_lines

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from busbw.expect import ExpectedRange
-from busbw.logs import (
+from busbw.logs.log import (
     COMPARISON_HEADINGS,
     PLACEMENT_WORDS,
     PLACEMENTS,
@@ -18,7 +18,7 @@ from busbw.logs import (
     Table,
     comparison_columns,
 )
-from busbw.plain_rows import field_values, last_rows_of_points
+from busbw.logs.plain_rows import field_values, last_rows_of_points
 from busbw.terminal import plot
 from busbw.terminal.tables import Cell, Column
 from busbw.units import plain, size_text

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from busbw.errors import BusbwError, UsageError
-from busbw.files import path_text
+from busbw.support.files import path_text
 from busbw.traces import format as layout
 from busbw.traces.model import Communicator, RankTrace, Trace
 

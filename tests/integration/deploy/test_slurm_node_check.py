@@ -8,7 +8,7 @@ import pytest
 from polling import wait_until
 
 from busbw.doctor.result import ReportedFinding, Result
-from busbw.json_output import json_object
+from busbw.support.json_output import json_object
 
 from ..launchers import slurm as real_slurm
 

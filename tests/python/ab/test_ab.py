@@ -23,9 +23,9 @@ from busbw.cli.main import main
 from busbw.comparability import SystemFacts
 from busbw.compare import ChangeVerdict, Comparison, PointKey
 from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
-from busbw.json_output import SCHEMA_VERSION
 from busbw.launchers import Command, LaunchPlan, local
-from busbw.logs import Figure
+from busbw.logs.log import Figure
+from busbw.support.json_output import SCHEMA_VERSION
 
 SIZES = [1 << 16, 1 << 18, 1 << 20]
 POINTS = [PointKey(collective="all_reduce", size_bytes=size, placement="out_of_place") for size in SIZES]

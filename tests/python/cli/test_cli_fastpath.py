@@ -17,7 +17,7 @@ from busbw.cli.main import main
 from busbw.errors import ExitCode
 from busbw.fastpath.run_folder import locked_folder
 from busbw.fastpath.table import parse
-from busbw.json_output import SCHEMA_VERSION
+from busbw.support.json_output import SCHEMA_VERSION
 
 # NCCL takes 10 us and 20 us a MiB. An exchange takes 4 us and moves 4 MiB a ms for each block, up to 8 blocks, a
 # two_shot 6 us and 20 MiB a ms up to 64 blocks; half the threads, half of that. Beyond 32 blocks both take 3 us more.

@@ -13,7 +13,7 @@ from conftest import BUSBW, GOLDEN_RECORD
 from busbw.cli.main import main
 from busbw.cli.options.output_file import write_whole
 from busbw.errors import BusbwError
-from busbw.sequences import StoredSequence
+from busbw.logs.sequences import StoredSequence
 
 
 def test_a_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:

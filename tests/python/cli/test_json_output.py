@@ -14,7 +14,7 @@ from saved_matrices import H200_X4
 from synthetic_traces import make_trace
 
 from busbw.cli.main import cli, main
-from busbw.json_output import SCHEMA_VERSION, json_object
+from busbw.support.json_output import SCHEMA_VERSION, json_object
 from busbw.traces.write import write_trace
 
 LOG = str(GOLDEN_RECORD)

@@ -21,7 +21,7 @@ from busbw.compare.pairing import require_common
 from busbw.compare.result import PointKey, TimeQuantity
 from busbw.compare.text import render, summary
 from busbw.errors import UsageError
-from busbw.logs import Figure, Log, Placement, Refusal, Row, Table
+from busbw.logs.log import Figure, Log, Placement, Refusal, Row, Table
 from busbw.readers import read
 from busbw.records import LifecycleRecord, SampleClock, TogetherRecord, WrongElement
 

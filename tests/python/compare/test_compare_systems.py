@@ -8,7 +8,7 @@ import pytest
 from busbw.cli.main import main
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
-from busbw.logs import Figure, Log, Rank, Row, Table
+from busbw.logs.log import Figure, Log, Rank, Row, Table
 from busbw.readers import read
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from busbw.collectives import collectives
 from busbw.expect import Route, Scenario, estimator, expect, scenario_of, system_of, with_nics
-from busbw.logs import Figure, Rank, Row, Table
+from busbw.logs.log import Figure, Rank, Row, Table
 from busbw.reference import references
 from busbw.system import Nics, find, systems
 

@@ -11,7 +11,7 @@ from busbw.errors import UsageError
 from busbw.expect.from_log import system_of
 from busbw.launchers.machine_types.machine_type import load
 from busbw.launchers.machine_types.named_system import named_system
-from busbw.logs import Table
+from busbw.logs.log import Table
 
 H200 = Path(__file__).resolve().parents[2] / "golden" / "logs" / "h200_x4_sweep_c1.txt"
 

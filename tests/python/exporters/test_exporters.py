@@ -18,7 +18,7 @@ from busbw.errors import BusbwError
 from busbw.exporters import EXPORTERS
 from busbw.exporters.flat import COLUMNS, column_blocks, flat_rows
 from busbw.judge import JudgedConfiguration, judge_configurations
-from busbw.logs import Figure, Log, Rank
+from busbw.logs.log import Figure, Log, Rank
 from busbw.records import LateRankRecord
 from busbw.system import find
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sample_logs import table
 
 from busbw.exporters import csv_table, flat
-from busbw.logs import Figure, Log, Rank, Row
-from busbw.plain_rows import (
+from busbw.logs.log import Figure, Log, Rank, Row
+from busbw.logs.plain_rows import (
     FigureColumns,
     PlainColumns,
     PlainRows,

@@ -12,7 +12,7 @@ from sample_logs import AWKWARD, figure, log, row, table
 
 from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact, redact_all
-from busbw.logs import Log, Rank, Refusal
+from busbw.logs.log import Log, Rank, Refusal
 from busbw.records import LateRankRecord, WrongElement
 from busbw.terminal import log_lines
 

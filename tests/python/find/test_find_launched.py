@@ -16,7 +16,7 @@ from busbw.cli.launch.output_splitter import OutputSplitter, RecordFile
 from busbw.cli.main import main
 from busbw.launchers import LAUNCHERS
 from busbw.launchers.slurm import load_submitted
-from busbw.recorded_search import read_search
+from busbw.searches.recorded_search import read_search
 
 ENGINE = f"""#!{sys.executable}
 import os, subprocess, sys

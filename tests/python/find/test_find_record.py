@@ -24,9 +24,9 @@ from busbw.find.findings import make_findings
 from busbw.find.observations import Observations
 from busbw.find.rounds import Load
 from busbw.find.search import Search
-from busbw.recorded_search import read_search
 from busbw.records import RecordsError
-from busbw.search_records import LoadName
+from busbw.searches.recorded_search import read_search
+from busbw.searches.records import LoadName
 from busbw.simulator.measurer import SimulatedMeasurer
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -5,7 +5,7 @@ import pytest
 from busbw.judge import judge
 from busbw.judge.curve_findings import explain_by_algorithms
 from busbw.judge.series import SeriesPoint
-from busbw.logs import Figure, Log, Row, Table
+from busbw.logs.log import Figure, Log, Row, Table
 from busbw.statistics.fit import CurveFeature
 
 KIB = 1024

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from sample_logs import STATS
 
 from busbw.judge import ReferenceSelection, Verdict, judge
-from busbw.logs import Figure, Log, Rank, Row, Table
+from busbw.logs.log import Figure, Log, Rank, Row, Table
 from busbw.records import LifecycleRecord
 
 RANKS = tuple(Rank(rank=rank, host="a", bus_id="cpu", device_name="CPU") for rank in range(3))

@@ -13,7 +13,7 @@ from busbw.expect.types import ExpectedRange
 from busbw.judge import EXIT_OF, JudgedFigure, ReferenceSelection, Verdict, judge, worst
 from busbw.judge.series import series_of
 from busbw.judge.yardstick import RunFacts, yardstick_from_reference
-from busbw.logs import Figure, Log, Placement, Rank, Refusal, Row, Table
+from busbw.logs.log import Figure, Log, Placement, Rank, Refusal, Row, Table
 from busbw.readers import read
 from busbw.records import SampleClock, StatsRecord
 from busbw.reference import PublishedPoint, Sweep

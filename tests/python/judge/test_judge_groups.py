@@ -8,7 +8,7 @@ import pytest
 
 from busbw.expect import Scenario, expect
 from busbw.judge import Grade, ReferenceSelection, Verdict, judge, worst
-from busbw.logs import Figure, Log, Rank, Row, Table
+from busbw.logs.log import Figure, Log, Rank, Row, Table
 from busbw.system import find
 
 SIZES = tuple(1 << power for power in range(10, 24))

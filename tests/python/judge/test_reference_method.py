@@ -3,7 +3,7 @@
 import pytest
 
 from busbw.judge import ReferenceSelection, Verdict, judge
-from busbw.logs import Figure, Log, Rank, Row, Table
+from busbw.logs.log import Figure, Log, Rank, Row, Table
 
 DEFAULTS = {"agg iters": "1", "graph": "0", "unalign": "0", "blocking": "0", "average": "1"}
 

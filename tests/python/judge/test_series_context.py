@@ -12,7 +12,7 @@ from busbw.judge.nearest import NearestReference, select_nearest
 from busbw.judge.reference_selection import read_reference_series
 from busbw.judge.series import Series
 from busbw.judge.yardstick import Yardstick, yardstick_from_expectation
-from busbw.logs import Figure, Log, Rank, Row, Table
+from busbw.logs.log import Figure, Log, Rank, Row, Table
 from busbw.records import StatsRecord
 from busbw.reference import find as find_reference
 from busbw.system import find as find_system

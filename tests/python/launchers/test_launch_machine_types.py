@@ -14,8 +14,8 @@ from busbw import system as expectations
 from busbw.cli.launch.machine_types import machine_types as command
 from busbw.cli.main import main
 from busbw.errors import UsageError
-from busbw.json_output import SCHEMA_VERSION
 from busbw.launchers.machine_types.machine_type import MachineType, built_in_types, load
+from busbw.support.json_output import SCHEMA_VERSION
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "src" / "busbw" / "launchers" / "machine_types"

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from busbw.doctor.result import Missing, ReportedFinding, Result
 from busbw.doctor.sources.capture import archive_bytes
-from busbw.json_output import json_object
+from busbw.support.json_output import json_object
 
 DEPLOY = ROOT / "deploy"
 LINE, NODE_CHECK = DEPLOY / "doctor-line.sh", DEPLOY / "slurm" / "busbw-node-check.sh"

@@ -12,9 +12,9 @@ import re, sys
 from pathlib import Path
 from busbw.cli.main import main
 from busbw.readers.tables import collection
-import busbw.sequences
+import busbw.logs.sequences
 collection.collect.__defaults__ = (1000,)  # rows and tables in memory
-busbw.sequences._EXTENT_ITEMS = 20
+busbw.logs.sequences._EXTENT_ITEMS = 20
 code = main(sys.argv[1:])
 # Unlike ru_maxrss, this peak does not include that of the parent process.
 print(code, *re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text()), file=sys.stderr)

@@ -8,7 +8,7 @@ from polling import HANG_GUARD_S
 
 from busbw import engine, readers
 from busbw.errors import UsageError
-from busbw.logs import Row
+from busbw.logs.log import Row
 
 
 def run_program(tmp_path: Path, name: str, *flags: str) -> tuple[Path, Path]:

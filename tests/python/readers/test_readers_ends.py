@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from busbw import readers
-from busbw.logs import Table
+from busbw.logs.log import Table
 from busbw.readers import UserClaims
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"

@@ -8,7 +8,7 @@ import pytest
 
 from busbw import readers
 from busbw.errors import BusbwError, UsageError
-from busbw.logs import Figure, Log
+from busbw.logs.log import Figure, Log
 from busbw.readers import UserClaims
 from busbw.readers.tables.layouts import BOTH
 

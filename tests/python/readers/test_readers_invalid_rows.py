@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from busbw import readers
-from busbw.logs import Log
+from busbw.logs.log import Log
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 LINES = (GOLDEN / "nccl_tests_2_19_6_single.txt").read_text().splitlines()

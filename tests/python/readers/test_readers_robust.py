@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from busbw.errors import BusbwError
-from busbw.logs import Log, Refusal
+from busbw.logs.log import Log, Refusal
 from busbw.readers import TableChunk, UserClaims, collect
 from busbw.readers.documents import csv_tables, json_documents
 from busbw.readers.lines.source import LogSource

@@ -7,7 +7,7 @@ from report_pages import svg_root
 from sample_logs import figure, row, table
 
 from busbw import readers
-from busbw.logs import Rank
+from busbw.logs.log import Rank
 from busbw.report.arrivals import MAX_RANKS, arrival_heat_map, arrivals, shade_level
 from busbw.report.configurations import TableContext, configurations
 

@@ -3,7 +3,7 @@
 from report_pages import page_of, subject
 from sample_logs import AWKWARD, figure, log, row, table
 
-from busbw.logs import Rank, Refusal
+from busbw.logs.log import Rank, Refusal
 from busbw.records import LateRankRecord
 from busbw.report import build
 from busbw.report.build import MAX_PICTURED, MAX_REFUSED

@@ -8,7 +8,7 @@ from sample_logs import STATS, figure, log, row, table
 
 from busbw import readers
 from busbw.judge import ReferenceSelection
-from busbw.logs import Table
+from busbw.logs.log import Table
 from busbw.report.configurations import TableContext, configurations
 from busbw.report.page import ConfigurationSection
 from busbw.system import System, find

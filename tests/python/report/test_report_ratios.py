@@ -7,7 +7,7 @@ from sample_logs import WRONG, figure, log, row, table
 
 from busbw import readers
 from busbw.compare import ChangeVerdict, compare_logs, compare_variants
-from busbw.logs import Rank
+from busbw.logs.log import Rank
 from busbw.report.ratios import comparison_section
 
 SEEDS = Path(__file__).resolve().parents[2] / "golden" / "seeds"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from report_pages import Parsed, page_of
 from sample_logs import AWKWARD, log, row, table
 
-from busbw.logs import Log, Refusal
+from busbw.logs.log import Log, Refusal
 from busbw.report import render
 
 EVIL = (

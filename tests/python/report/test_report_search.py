@@ -9,10 +9,10 @@ import pytest
 from report_pages import Parsed, svg_root
 
 from busbw.cli.main import main
-from busbw.recorded_search import read_search
 from busbw.report import render
 from busbw.report.heat_grid import MAX_CELLS, Box, Flows, heat_grid
 from busbw.report.search import build_search
+from busbw.searches.recorded_search import read_search
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw.judge import ReferenceSelection, judge
-from busbw.logs import Figure, Log, Rank, Row, Table
+from busbw.logs.log import Figure, Log, Rank, Row, Table
 from busbw.statistics.run_variation import VARIATIONS, LaunchMode, launch_mode_of, variation_factor, variation_text
 
 STARTS = Path(__file__).resolve().parents[2] / "golden" / "ten_starts.json"

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 from sample_logs import STATS
 
-from busbw.logs import Figure, Rank, Row, Table
+from busbw.logs.log import Figure, Rank, Row, Table
 from busbw.records import StatsRecord
 from busbw.terminal import table_lines
 from busbw.terminal.comm_ops_view import CommOpsView

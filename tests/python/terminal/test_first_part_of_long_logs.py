@@ -9,7 +9,7 @@ import sample_logs
 
 from busbw.cli import report
 from busbw.cli.main import main
-from busbw.logs import Row
+from busbw.logs.log import Row
 from busbw.terminal import screen
 
 HEAD = "# nThread 1 nGpus 4 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20\n"

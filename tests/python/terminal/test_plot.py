@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from busbw import readers
-from busbw.logs import Figure, Placement, Row
+from busbw.logs.log import Figure, Placement, Row
 from busbw.terminal import plot
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"

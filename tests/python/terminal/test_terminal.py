@@ -16,7 +16,7 @@ from rich.text import Text
 from sample_logs import AWKWARD, STATS, WRONG, figure, log, row, table
 
 from busbw.expect import ExpectedRange
-from busbw.logs import Log, Rank, Row, Table
+from busbw.logs.log import Log, Rank, Row, Table
 from busbw.records import LateRankRecord, StatsRecord
 from busbw.terminal import Cell, Column, ExpectationColumns, activity, console, log_lines, table_lines
 

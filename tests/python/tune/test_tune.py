@@ -18,8 +18,8 @@ from busbw.cli.main import main
 from busbw.collectives import COLLECTIVES
 from busbw.compare import PointKey
 from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
-from busbw.json_output import SCHEMA_VERSION
-from busbw.logs import Figure
+from busbw.logs.log import Figure
+from busbw.support.json_output import SCHEMA_VERSION
 from busbw.tune.confirm import confirm
 from busbw.tune.knobs import Candidate, default_candidates, load_knobs
 from busbw.tune.knobs import parse_knobs as given_knobs

@@ -23,7 +23,6 @@ from busbw.cli.options.json_option import json_option
 from busbw.cli.options.reference_option import reference_option, select_reference
 from busbw.cli.options.system_option import find_system, nics_option, sharp_option, system_option
 from busbw.cli.outcome.speed import figure_texts
-from busbw.json_output import encode_item, print_object
 from busbw.judge import (
     EXIT_OF,
     BandVerdict,
@@ -33,9 +32,10 @@ from busbw.judge import (
     judge_configurations,
     worst,
 )
-from busbw.logs import Log
-from busbw.sequences import StoredSequence
+from busbw.logs.log import Log
+from busbw.logs.sequences import StoredSequence
 from busbw.store import read_named_logs
+from busbw.support.json_output import encode_item, print_object
 from busbw.system import Nics
 from busbw.terminal import activity, labeled_lines, terminal_width
 from busbw.terminal import console as make_console

@@ -25,9 +25,9 @@ from busbw.doctor.node_record import examine_node, merge_records
 from busbw.doctor.open_machine import open_machine, redacted_archive
 from busbw.doctor.result import Result
 from busbw.errors import ExitCode, UsageError
-from busbw.json_output import json_object
 from busbw.launchers import LAUNCHERS
 from busbw.launchers.machine_types.named_system import named_system
+from busbw.support.json_output import json_object
 from busbw.terminal import activity, console
 
 

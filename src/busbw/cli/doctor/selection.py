@@ -14,7 +14,7 @@ from busbw.doctor.model import Check
 from busbw.doctor.model.check import SEVERITIES, Area
 from busbw.doctor.result import ALL_CHECKS, ReportedFinding, Result
 from busbw.errors import ExitCode, UsageError
-from busbw.near_misses import suggestion
+from busbw.support.near_misses import suggestion
 
 _COST = "cost:"
 """Beginning of the word that sets `Condition.min_cost`, such as "cost:10%"."""

@@ -7,7 +7,7 @@ import click
 from busbw import engine
 from busbw.cli.options.json_option import json_option
 from busbw.errors import BusbwError, ExitCode
-from busbw.json_output import json_object
+from busbw.support.json_output import json_object
 
 
 @click.command()

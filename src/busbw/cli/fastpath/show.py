@@ -22,8 +22,8 @@ from busbw.fastpath.table import (
     parse,
     table_size_text,
 )
-from busbw.files import read_user_file
-from busbw.json_output import json_object
+from busbw.support.files import read_user_file
+from busbw.support.json_output import json_object
 from busbw.system import find_in_text
 from busbw.terminal import Column, console, table_lines, terminal_width
 

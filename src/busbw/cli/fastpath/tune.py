@@ -28,9 +28,9 @@ from busbw.fastpath.run_folder import TABLE_FILE, locked_folder, make_folder, op
 from busbw.fastpath.search import SIZES, SIZES_IN_WINDOWS, Decision, ranges, summary
 from busbw.fastpath.table import MAX_FAST_RANKS, METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, TableRange, table_text
 from busbw.fastpath.tuning import NoWindowsError, TableTuner, TuningTarget, first_header
-from busbw.files import replace_file
-from busbw.json_output import json_object
 from busbw.records import HeaderRecord
+from busbw.support.files import replace_file
+from busbw.support.json_output import json_object
 from busbw.terminal import live_line
 from busbw.units import parse_size
 

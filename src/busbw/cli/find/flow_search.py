@@ -22,10 +22,10 @@ from busbw.errors import BusbwError, interrupt_exit_code
 from busbw.find.cluster import Cluster
 from busbw.find.measurer import Measurer
 from busbw.find.search import Search
-from busbw.json_output import json_object
 from busbw.launchers.machine_types.named_system import named_system
 from busbw.network_topology.leaves import Attachment, with_leaves
 from busbw.network_topology.topology_file import read_attachments
+from busbw.support.json_output import json_object
 from busbw.system import System
 from busbw.terminal import live_line
 from busbw.terminal.progress import duration_text

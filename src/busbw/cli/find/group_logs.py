@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from busbw.comparability import launches_of, method_text, system_facts
 from busbw.find.group_runs import GroupRun
-from busbw.logs import Log, Row, Table
+from busbw.logs.log import Log, Row, Table
 from busbw.store import NoReadableLogError, read_named_logs
 
 _Times: TypeAlias = Mapping[tuple[Hashable, int], float]

@@ -19,7 +19,7 @@ from busbw.cli.find.summary import (
 from busbw.cli.options.export_options import write_exports
 from busbw.errors import BusbwError
 from busbw.find.group_runs import MIN_RUNS, GroupRuns, find_slow_nodes, run_power
-from busbw.json_output import json_object
+from busbw.support.json_output import json_object
 from busbw.terminal import activity
 from busbw.units import count_text, names_text, plain, shorten
 

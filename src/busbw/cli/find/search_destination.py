@@ -16,9 +16,9 @@ from busbw.cli.options.output_file import require_writable
 from busbw.cli.options.run_destination import is_empty_record, open_destination, print_record_path, without_secrets
 from busbw.errors import BusbwError, UsageError
 from busbw.find.search import Search
-from busbw.recorded_search import append_lines, round_record
 from busbw.records import SCHEMA_VERSION
-from busbw.search_records import SearchEndRecord, SearchLine, SearchRecord
+from busbw.searches.recorded_search import append_lines, round_record
+from busbw.searches.records import SearchEndRecord, SearchLine, SearchRecord
 
 OnEnd = Callable[[SearchSummary, int, BusbwError | None], None]
 """Receives the result, the exit code, and the error that ended the search early (None: no error)."""

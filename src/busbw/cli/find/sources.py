@@ -6,12 +6,12 @@ from contextlib import AbstractContextManager, nullcontext
 
 from busbw import engine
 from busbw.cli.find.find_options import FindOptions
+from busbw.cli.find.measuring_program import MeasuringProgram
+from busbw.cli.find.program_pipes import ProgramPipes, StartedProgram
 from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.command_words import split_command
 from busbw.errors import BusbwError
 from busbw.find.measurer import Measurer
-from busbw.measuring_program import MeasuringProgram
-from busbw.program_pipes import ProgramPipes, StartedProgram
 from busbw.simulator.fabric import DEFAULT_NODES_PER_GROUP, Fabric, parse_shape
 from busbw.simulator.faults import parse_fault
 from busbw.simulator.measurer import SimulatedMeasurer

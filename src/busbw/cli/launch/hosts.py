@@ -8,8 +8,8 @@ import click
 from busbw.cli.launch.options import LaunchOptions
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import UsageError
-from busbw.files import read_user_file
 from busbw.launchers.job.hosts import HostSlots, is_address, parse_hostfile, parse_hosts, process_count
+from busbw.support.files import read_user_file
 
 PORTS = range(20000, 32000)
 """Ports to choose from for process 0: below the usual ephemeral ports and above the ports of services."""

@@ -12,13 +12,13 @@ import click
 from busbw import system
 from busbw.cli.options.completion import complete_names
 from busbw.errors import UsageError
-from busbw.json_output import json_object
 from busbw.launchers.machine_types.machine_type import (
     EnvironmentVariable,
     MachineType,
     built_in_types,
     load,
 )
+from busbw.support.json_output import json_object
 from busbw.terminal import Column, console, table_lines, terminal_width
 
 _MIN_DESCRIPTION_WIDTH = 110

@@ -28,7 +28,7 @@ from busbw.engine import COMMAND_BY_TABLELESS_ARGUMENT, EACH_NODE, REQUESTED_GPU
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
 from busbw.launchers.slurm.allocation import allocated_gpus_per_node
-from busbw.secret_variables import REDACTED, may_be_secret
+from busbw.support.secret_variables import REDACTED, may_be_secret
 
 if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType

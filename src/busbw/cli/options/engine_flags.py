@@ -11,7 +11,7 @@ import click
 from busbw import engine
 from busbw.collectives import COLLECTIVES, COMM_OPS
 from busbw.errors import UsageError
-from busbw.near_misses import near_misses, suggestion
+from busbw.support.near_misses import near_misses, suggestion
 
 _OPTION_SIMILARITY = 0.85
 """Similarity from which an unknown flag counts as a misspelled option of the command."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 import click
 from click.shell_completion import CompletionItem
 
-from busbw import engine_help
+from busbw.cli.options import engine_help
 from busbw.cli.options.completion import FILE, Completion, complete_collective, matching_items
+from busbw.cli.options.engine_help import EngineFlag
 from busbw.collectives import COMM_OPS
-from busbw.engine_help import EngineFlag
 
 _NAME = "words"
 """Name of the parameter with the collective or trace, and the engine's flags."""

@@ -1,4 +1,4 @@
-"""The option `--json` of the commands that print one object. `busbw.json_output` makes the object."""
+"""The option `--json` of the commands that print one object. `busbw.support.json_output` makes the object."""
 
 import click
 

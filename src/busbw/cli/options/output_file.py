@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO
 
 from busbw.errors import BusbwError, UsageError
-from busbw.files import replace_file, write_content
 from busbw.store import find
+from busbw.support.files import replace_file, write_content
 
 
 def require_writable(output: Path, *, flag: str = "-o") -> None:

@@ -16,8 +16,8 @@ import msgspec
 
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import UsageError
-from busbw.secret_variables import REDACTED, may_be_secret
 from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
+from busbw.support.secret_variables import REDACTED, may_be_secret
 
 
 class _RecordPath(NonEmptyPath):

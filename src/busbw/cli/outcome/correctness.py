@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from busbw.errors import ExitCode
-from busbw.logs import PLACEMENT_WORDS, ended_early_text
+from busbw.logs.log import PLACEMENT_WORDS, ended_early_text
 from busbw.records import RowRecord, RunRecords
 from busbw.units import count_text, size_text
 

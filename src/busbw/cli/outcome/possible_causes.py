@@ -11,7 +11,7 @@ from busbw.doctor.node_record import examine_node
 from busbw.doctor.open_machine import open_machine
 from busbw.doctor.result import ReportedFinding
 from busbw.errors import BusbwError
-from busbw.logs import Log
+from busbw.logs.log import Log
 from busbw.terminal import activity
 from busbw.units import count_text
 

@@ -17,7 +17,7 @@ import msgspec
 from busbw.cli.options.run_destination import print_record_path
 from busbw.cli.outcome.correctness import correctness_sentence
 from busbw.errors import SIGNALLED, ExitCode
-from busbw.logs import Log
+from busbw.logs.log import Log
 from busbw.readers.documents import busbw_records
 from busbw.records import RecordsError, read
 from busbw.terminal import plot, terminal_width

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from busbw.cli.traces.lines import column_lines, fact_lines, hidden_line
-from busbw.json_output import json_object
+from busbw.support.json_output import json_object
 from busbw.terminal import console, labeled_lines, terminal_width
 from busbw.traces.analysis import TraceAnalysis
 from busbw.traces.analysis.text import fact_texts, operation_columns, rank_columns, saving_text

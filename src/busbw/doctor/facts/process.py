@@ -7,8 +7,8 @@ from pathlib import Path
 
 from busbw.doctor.model import Unreadable
 from busbw.doctor.model.machine import Fact
-from busbw.files import read_user_file
-from busbw.secret_variables import may_be_secret
+from busbw.support.files import read_user_file
+from busbw.support.secret_variables import may_be_secret
 
 _CONCERNS_COMMUNICATION = re.compile(
     r"(?:NCCL|RCCL|OFI_NCCL|FI|UCX|CUDA|NVIDIA|TORCH_NCCL|TORCH_DISTRIBUTED|OMPI_MCA|OMPI_COMM_WORLD|RDMAV|MLX5|IBV|SLURM|SRUN|PMI|"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process
 from busbw.errors import UsageError
-from busbw.files import path_text
-from busbw.nccl_log_lines import COMMUNICATOR, HEADER
+from busbw.support.files import path_text
+from busbw.support.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.system import System
 from busbw.units import plain
 

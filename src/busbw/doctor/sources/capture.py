@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from busbw.doctor.model import Absent, Unreadable, absolute_path
 from busbw.doctor.sources.recording import Outcome, Recording
 from busbw.errors import UsageError
-from busbw.files import read_user_file
+from busbw.support.files import read_user_file
 from busbw.units import plain
 
 T = TypeVar("T")

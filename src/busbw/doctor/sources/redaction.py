@@ -22,7 +22,7 @@ import msgspec
 from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_key, command_words
 from busbw.doctor.sources.capture import Capture, Manifest
 from busbw.engine import NODE_NAME_VARIABLE
-from busbw.secret_variables import may_be_secret
+from busbw.support.secret_variables import may_be_secret
 
 _ENVIRONMENT = f"{FACTS}environment.json"
 _PSEUDONYM = re.compile(r"(?:host|domain|user|name|serial|secret)-\d+")

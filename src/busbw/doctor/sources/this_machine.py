@@ -10,7 +10,7 @@ from pathlib import Path
 from busbw.doctor.model import Absent, Unreadable, absolute_path
 from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_words
 from busbw.doctor.sources.commands import Commands
-from busbw.files import read_user_file
+from busbw.support.files import read_user_file
 from busbw.units import plain
 
 GROWTH_PERIOD_S = 1.0

@@ -17,7 +17,7 @@ from busbw.launchers.job.command_output import CommandOutput
 from busbw.launchers.job.command_start import ChildProcess, ExitStatus, start_process
 from busbw.launchers.job.grace_period import GracePeriod
 from busbw.launchers.job.job import Command, LaunchCallbacks
-from busbw.termination_signals import collected_signals
+from busbw.support.termination_signals import collected_signals
 
 _TICK_S = 1.0
 """Maximum wait for output or a signal before time limits are checked again."""

@@ -6,7 +6,7 @@ from typing import IO
 
 from busbw.launchers.job.command_start import ChildProcess
 from busbw.launchers.job.job import LaunchCallbacks
-from busbw.termination_signals import ReceivedSignals
+from busbw.support.termination_signals import ReceivedSignals
 
 
 class CommandOutput:

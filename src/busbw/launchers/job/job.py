@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.engine import EACH_NODE, FLOWS, LOST_HOSTS_VARIABLE
-from busbw.secret_variables import may_be_secret, redacted_variables
+from busbw.support.secret_variables import may_be_secret, redacted_variables
 
 if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType

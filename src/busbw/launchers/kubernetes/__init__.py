@@ -15,8 +15,8 @@ from busbw.launchers.kubernetes.follower import JobFollower
 from busbw.launchers.kubernetes.manifests import Manifests, build_manifests, resume_patch
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
 from busbw.launchers.kubernetes.target import KubernetesTarget, has_fixed_content
-from busbw.secret_variables import REDACTED
-from busbw.termination_signals import collected_signals
+from busbw.support.secret_variables import REDACTED
+from busbw.support.termination_signals import collected_signals
 
 _CREATION_COMMENT = """\
 # The final objects. To create them with `kubectl apply -f -`, replace <token> with a token of your own{secrets}.

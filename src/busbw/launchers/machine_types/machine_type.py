@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from busbw.catalog import Catalog
 from busbw.engine import WORLD_VARIABLES
 from busbw.errors import UsageError
+from busbw.support.catalog import Catalog
 from busbw.system import SYSTEM_VARIABLE
 from busbw.units import plain
 

@@ -24,7 +24,7 @@ from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, P
 from busbw.launchers.slurm import commands, follower, script, srun
 from busbw.launchers.slurm.script import SlurmTarget
 from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S
-from busbw.termination_signals import collected_signals
+from busbw.support.termination_signals import collected_signals
 
 SCRIPT = "job.sbatch"
 """Name of the batch script in the job's folder."""

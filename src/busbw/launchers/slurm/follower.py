@@ -18,7 +18,7 @@ from busbw.launchers.slurm.files import StepFiles
 from busbw.launchers.slurm.script import BATCH_LOG, step_file
 from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S, StartLimit
 from busbw.launchers.slurm.status import JobStatus, ended_message, waiting_message
-from busbw.termination_signals import ReceivedSignals
+from busbw.support.termination_signals import ReceivedSignals
 
 _POLL_S = 0.2
 """Interval between reads of the output files."""

@@ -9,10 +9,10 @@ from itertools import islice
 
 from busbw import records
 from busbw.errors import UsageError
-from busbw.logs import Figure, Placement, Rank, Row, Table
+from busbw.logs.log import Figure, Placement, Rank, Row, Table
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
-from busbw.search_records import SearchEndRecord, stream_search
+from busbw.searches.records import SearchEndRecord, stream_search
 
 _CHUNK_ROWS = 1000
 """Rows per chunk of a long table. The value is small because a row holds all times of all ranks."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 
 _OTHER_CHARACTERS = re.compile(r"[^a-z0-9_]+")
 SIZE_COLUMNS = ("size", "size_bytes", "sizebytes", "bytes")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.readers.documents.csv_columns import (
     AWS_PREFIXES,
     FIGURE_COLUMNS,

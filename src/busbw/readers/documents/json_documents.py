@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from busbw.logs import Placement, Refusal
+from busbw.logs.log import Placement, Refusal
 from busbw.readers.documents import nccl_tests_json, tolerant_json
 from busbw.readers.documents.json_rows import JsonRows
 from busbw.readers.documents.table_builder import RowFields, TableBuilder

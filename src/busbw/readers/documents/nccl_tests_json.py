@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from busbw.errors import UsageError
-from busbw.logs import Figure, Placement, Rank, Refusal
+from busbw.logs.log import Figure, Placement, Rank, Refusal
 from busbw.readers.documents import tolerant_json
 from busbw.readers.documents.json_rows import JsonRow
 from busbw.readers.documents.row_blocks import split_into_blocks

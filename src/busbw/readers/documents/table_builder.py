@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from busbw.logs import Placement, Refusal, Table
-from busbw.plain_rows import join_rows
+from busbw.logs.log import Placement, Refusal, Table
+from busbw.logs.plain_rows import join_rows
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
 from busbw.readers.tables.facts import TableFacts

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from busbw.plain_rows import FigureColumns
+from busbw.logs.plain_rows import FigureColumns
 from busbw.readers.documents.json_rows import JsonRow
 from busbw.readers.documents.table_builder import RowFields, make_raw_row
 from busbw.readers.tables.layouts import RawRow

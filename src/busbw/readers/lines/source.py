@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from busbw.errors import UsageError
-from busbw.files import path_text
-from busbw.sequences import temporary_file_errors
+from busbw.logs.sequences import temporary_file_errors
+from busbw.support.files import path_text
 
 MAX_LINE_BYTES = 8 << 20
 """Only the beginning of a longer line is read, of this length."""

@@ -6,7 +6,7 @@ belong to a report.
 
 import re
 
-from busbw.logs import Figure, Row, Table
+from busbw.logs.log import Figure, Row, Table
 from busbw.readers.tables import collectives
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, parse_integer

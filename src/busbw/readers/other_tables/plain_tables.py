@@ -7,7 +7,7 @@ line that may belong to a plain table.
 from collections.abc import Iterator
 from functools import lru_cache
 
-from busbw.logs import Refusal
+from busbw.logs.log import Refusal
 from busbw.readers.documents import csv_columns, csv_tables
 from busbw.readers.documents.table_builder import TableBuilder
 from busbw.readers.tables.column_headers import is_column_header, split_header, time_unit

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.readers.tables.collectives import single_collective_in
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import UserClaims

@@ -8,7 +8,7 @@ or busbw is derived and listed in `Figure.derived`. Printed speed-ups are recomp
 from collections.abc import Iterator
 
 from busbw.collectives import algbw_factor, bandwidth_ratio
-from busbw.logs import Figure, Placement, Refusal, Row, Table
+from busbw.logs.log import Figure, Placement, Refusal, Row, Table
 from busbw.readers.other_tables import speedups
 from busbw.readers.other_tables.grids import CellGrid
 from busbw.readers.other_tables.published_columns import MetricColumn, Subtable, parse_subtables

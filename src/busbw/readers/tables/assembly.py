@@ -7,8 +7,8 @@ A row may be broken over several lines: its beginning waits until a later line c
 from collections.abc import Iterator
 from contextlib import suppress
 
-from busbw.logs import Refusal, Table
-from busbw.plain_rows import join_rows
+from busbw.logs.log import Refusal, Table
+from busbw.logs.plain_rows import join_rows
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
 from busbw.readers.tables.facts import TableFacts

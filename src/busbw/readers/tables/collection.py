@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from busbw.logs import Log, Refusal, Row, Table
-from busbw.plain_rows import PlainRows, join_chunks
+from busbw.logs.log import Log, Refusal, Row, Table
+from busbw.logs.plain_rows import PlainRows, join_chunks
+from busbw.logs.sequences import StoredSequence
 from busbw.readers.tables.events import Event, LogNote, TableChunk
 from busbw.readers.tables.stored_tables import StoredTables
-from busbw.sequences import StoredSequence
 
 MAX_ITEMS_IN_MEMORY = 50_000
 """Maximum number of rows, tables and refused rows of a log in memory. Each takes about 1 KB without samples."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.layouts import BOTH
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from busbw.logs import Refusal, Table
+from busbw.logs.log import Refusal, Table
 
 CHUNK_ROWS = 20_000
 """Number of rows after which a table is split into chunks."""

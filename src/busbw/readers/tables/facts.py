@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from busbw.logs import Placement, Rank
+from busbw.logs.log import Placement, Rank
 from busbw.readers.tables.layouts import ColumnLayout
 
 MAX_RANKS = 100_000

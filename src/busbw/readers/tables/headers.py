@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from busbw.logs import Rank
+from busbw.logs.log import Rank
 from busbw.readers.tables import collectives
 from busbw.readers.tables.column_headers import (
     AddContent,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from busbw.collectives import bandwidth_ratio
-from busbw.logs import Refusal, Row
-from busbw.plain_rows import PlainColumns
+from busbw.logs.log import Refusal, Row
+from busbw.logs.plain_rows import PlainColumns
 from busbw.readers.tables import arithmetic
 from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
 from busbw.readers.tables.facts import TableFacts

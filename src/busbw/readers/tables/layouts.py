@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from busbw.logs import Placement
+from busbw.logs.log import Placement
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, REDOPS, is_value, parse_integer, without_groups
 
 BOTH: tuple[Placement, ...] = ("out_of_place", "in_place")

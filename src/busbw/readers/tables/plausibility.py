@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from busbw.logs import Figure, Refusal, Row
+from busbw.logs.log import Figure, Refusal, Row
 from busbw.readers.tables.events import Event, TableChunk
 
 _MAX_COUNT = (1 << 63) - 1

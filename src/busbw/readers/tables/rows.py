@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from busbw.collectives import collectives
-from busbw.logs import Figure, Placement, Row
-from busbw.plain_rows import PlainColumns
+from busbw.logs.log import Figure, Placement, Row
+from busbw.logs.plain_rows import PlainColumns
 from busbw.readers.tables.arithmetic import GBPS_PER_UNIT, UNITS_US, Interpretation, PlacementNumbers
 from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.identity import TableIdentity

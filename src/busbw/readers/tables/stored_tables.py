@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from busbw.logs import Row, Table
-from busbw.plain_rows import PlainColumns, PlainRows, RowChunks
+from busbw.logs.log import Row, Table
+from busbw.logs.plain_rows import PlainColumns, PlainRows, RowChunks
+from busbw.logs.sequences import Extent, ItemFile, LazySequence, SequenceOnDemand, StoredSequence
 from busbw.readers.tables.events import TableChunk
-from busbw.sequences import Extent, ItemFile, LazySequence, SequenceOnDemand, StoredSequence
 
 _MAX_ROWS = 20_000
 """Maximum number of rows of a table that become a tuple when they are used."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from busbw.plain_rows import FigureColumns, PlainColumns
+from busbw.logs.plain_rows import FigureColumns, PlainColumns
 from busbw.readers.tables.layouts import PlacementText, RawRow
 from busbw.readers.tables.quantities import DTYPES, REDOPS
 

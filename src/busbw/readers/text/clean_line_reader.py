@@ -7,7 +7,7 @@ identifies it. Each writer has its own table assembler, because the lines of sev
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from busbw.logs import Refusal
+from busbw.logs.log import Refusal
 from busbw.readers.other_tables import hccl, plain_tables
 from busbw.readers.other_tables.plain_tables import PlainTable
 from busbw.readers.tables import headers, layouts

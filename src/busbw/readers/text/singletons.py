@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from busbw.logs import Table
+from busbw.logs.log import Table
 from busbw.readers.tables.events import Event, LogNote, TableChunk
 from busbw.units import count_text
 

@@ -7,7 +7,7 @@ Shortcuts read them without cleaning. All other lines take the general way: `Lin
 
 from collections.abc import Iterable, Iterator
 
-from busbw.logs import Refusal
+from busbw.logs.log import Refusal
 from busbw.readers.lines.cut_lines import CutRule, find_cut_rule
 from busbw.readers.lines.line_stream import LineStream
 from busbw.readers.lines.source import MAX_LINE_BYTES, LogSource

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from busbw.files import path_text
+from busbw.support.files import path_text
 from busbw.traces.building import Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Flag, Function
 from busbw.traces.importers.recording import BufferedFile, add_damage, open_recording, read_block

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw.errors import UsageError
-from busbw.files import path_text
+from busbw.support.files import path_text
 from busbw.traces.building import NO_SEQUENCE, Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Function
 from busbw.traces.importers.json_stream import stream_json

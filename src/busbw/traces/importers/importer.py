@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from busbw.files import path_text
+from busbw.support.files import path_text
 from busbw.traces.building import NO_SEQUENCE, Numbers, RankBuilder, TraceBuilder
 from busbw.traces.model import Trace
 

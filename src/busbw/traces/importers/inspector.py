@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from busbw.files import path_text
+from busbw.support.files import path_text
 from busbw.traces.building import NO_SEQUENCE, Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Algorithm, Flag, Function, Protocol
 from busbw.traces.importers.recording import open_recording, read_lines

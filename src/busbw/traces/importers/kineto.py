@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from busbw.files import path_text
+from busbw.support.files import path_text
 from busbw.traces import format as layout
 from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import DeviceClock, Function

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from busbw.files import path_text
-from busbw.nccl_log_lines import COMMUNICATOR, HEADER
+from busbw.support.files import path_text
+from busbw.support.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.traces import format as layout
 from busbw.traces.building import Call, RankBuilder, TraceBuilder
 from busbw.traces.format import REDUCING, ROOTED, TRANSFERS, Algorithm, Flag, Function, Protocol

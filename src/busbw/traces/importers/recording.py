@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from busbw.errors import UsageError
-from busbw.files import path_text
+from busbw.support.files import path_text
 from busbw.traces.building import TraceBuilder
 
 _GZIP = b"\x1f\x8b"

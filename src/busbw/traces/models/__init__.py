@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from busbw.catalog import Catalog
 from busbw.errors import UsageError
+from busbw.support.catalog import Catalog
 from busbw.traces.building import TraceBuilder
 from busbw.traces.model import Trace
 from busbw.traces.models import expert_parallel, fully_sharded, tensor_parallel

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.errors import BusbwError, UsageError
-from busbw.files import path_text
+from busbw.support.files import path_text
 from busbw.traces import format as layout
 from busbw.traces.building import TraceBuilder
 from busbw.traces.importers import IMPORTERS, Importer

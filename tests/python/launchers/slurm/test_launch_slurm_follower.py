@@ -18,7 +18,7 @@ from busbw.launchers.slurm.files import FileTail
 from busbw.launchers.slurm.follower import DetachedError, Follower
 from busbw.launchers.slurm.start_limit import StartLimit
 from busbw.launchers.slurm.status import JobStatus
-from busbw.termination_signals import ReceivedSignals, collected_signals
+from busbw.support.termination_signals import ReceivedSignals, collected_signals
 
 SAID = GOLDEN / "slurm" / "said"
 RUNNING = "RUNNING|2026-11-21T17:18:32|2|n[2,4]|None\n"

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from busbw import readers
-from busbw.logs import Log
-from busbw.plain_rows import PlainRows
+from busbw.logs.log import Log
+from busbw.logs.plain_rows import PlainRows
 from busbw.readers.documents import nccl_tests_json, row_blocks
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"

@@ -11,7 +11,7 @@ import yaml
 from log_wrappers import QUOTES
 
 from busbw import readers
-from busbw.logs import Log
+from busbw.logs.log import Log
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 PATHS = {path.stem: path for path in (*GOLDEN.glob("nccl_tests_2_19_6_*.txt"), *(GOLDEN / "logs").glob("*.txt"))}

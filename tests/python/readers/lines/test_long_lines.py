@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from busbw import readers
-from busbw.logs import Log
+from busbw.logs.log import Log
 from busbw.readers.lines import source
 from busbw.readers.text import text_logs
 

@@ -6,7 +6,7 @@ import pytest
 from log_wrappers import WRAPPERS
 
 from busbw import readers
-from busbw.logs import Log
+from busbw.logs.log import Log
 
 TABLE = """size  time  algbw  busbw
 4,096  10.00  0.41  0.72

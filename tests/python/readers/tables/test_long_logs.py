@@ -14,8 +14,8 @@ from busbw.compare import compare_logs
 from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact
 from busbw.judge import judge
-from busbw.logs import Figure, Log, Row, Table
-from busbw.plain_rows import PlainColumns, PlainRows
+from busbw.logs.log import Figure, Log, Row, Table
+from busbw.logs.plain_rows import PlainColumns, PlainRows
 from busbw.readers.tables import assembly, stored_tables
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import TableChunk

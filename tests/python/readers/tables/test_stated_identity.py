@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from busbw import readers
-from busbw.logs import Log
-from busbw.plain_rows import PlainRows
+from busbw.logs.log import Log
+from busbw.logs.plain_rows import PlainRows
 from busbw.readers.tables import inference
 from busbw.readers.tables.events import UserClaims
 from busbw.readers.text import text_logs

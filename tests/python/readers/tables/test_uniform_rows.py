@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.judge.series import series_of_table
-from busbw.logs import Log
+from busbw.logs.log import Log
 from busbw.readers.tables.arithmetic import PlacementNumbers
 from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.events import UserClaims

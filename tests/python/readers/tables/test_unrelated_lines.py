@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from log_wrappers import ALL_WRAPPERS, Wrapper
 
 from busbw import readers
-from busbw.logs import Log
+from busbw.logs.log import Log
 from busbw.readers.tables import unrelated_lines
 from busbw.readers.tables.events import UserClaims
 from busbw.readers.text import clean_line_reader, line_reader, text_logs

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.errors import UsageError
-from busbw.logs import Log
+from busbw.logs.log import Log
 from busbw.readers import UserClaims
 from busbw.readers.text.text_logs import stream_lines
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw import readers
-from busbw.logs import Log
+from busbw.logs.log import Log
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 PATHS = [GOLDEN / "nccl_tests_2_19_6_nccl.txt", GOLDEN / "nccl_tests_2_19_6_ten.txt", *(GOLDEN / "logs").glob("*.txt")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from busbw.logs import Rank, Table
+from busbw.logs.log import Rank, Table
 from busbw.readers.tables.events import TableChunk
 from busbw.readers.text import singletons
 from busbw.readers.text.singletons import SingletonTables

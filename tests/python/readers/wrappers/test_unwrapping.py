@@ -14,7 +14,7 @@ from log_wrappers import ALL_WRAPPERS, COLUMNS, MARKUP, PREFIXES, PYTHON, WRAPPE
 
 from busbw import readers
 from busbw.judge.verdicts import judge
-from busbw.logs import Log
+from busbw.logs.log import Log
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 WITHOUT_ROWS = ("text_headers", "text_many_ranks")

@@ -14,7 +14,7 @@ from busbw.doctor.facts.process import UserConfiguration
 from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check
 from busbw.doctor.parts.nccl_settings import Setting, configuration_lines, is_name, read_settings
 from busbw.doctor.parts.value_patterns import matches
-from busbw.near_misses import near_misses
+from busbw.support.near_misses import near_misses
 
 _MIN_SIMILARITY = 0.88
 """Similarity of a misspelled name to the right one. A less similar name may be a variable of a site, and is ignored."""

@@ -3,8 +3,8 @@
 import pytest
 from sample_logs import figure, row
 
-from busbw.late_ranks import late_ranks, other_warnings
-from busbw.logs import Figure, Row
+from busbw.logs.late_ranks import late_ranks, other_warnings
+from busbw.logs.log import Figure, Row
 from busbw.records import LateRankKind, LateRankRecord
 
 

@@ -7,12 +7,12 @@ from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 
+from busbw.cli.find.program_pipes import ProgramPipes
 from busbw.errors import BusbwError
 from busbw.find.cluster import Cluster
 from busbw.find.observations import RoundResult
 from busbw.find.protocol import CLUSTER_REQUEST, END_REQUEST, measure_request, parse_cluster, parse_result
 from busbw.find.rounds import Round
-from busbw.program_pipes import ProgramPipes
 
 _POLL_S = 0.2
 """Time between two checks for an interrupt and the time limit."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from busbw.logs import Figure, Row
+from busbw.logs.log import Figure, Row
 from busbw.records import LateRankKind
 from busbw.units import count_text
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from busbw.termination_signals import cleaned_up_by, collected_signals, deferred_signals, handled_signals
+from busbw.support.termination_signals import cleaned_up_by, collected_signals, deferred_signals, handled_signals
 
 
 @pytest.fixture(autouse=True)

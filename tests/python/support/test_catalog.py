@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from busbw.catalog import Catalog
 from busbw.errors import UsageError
+from busbw.support.catalog import Catalog
 from busbw.system import System
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from busbw.logs import Figure, Log, Row
-from busbw.sequences import LazySequence, SequenceOnDemand
+from busbw.logs.log import Figure, Log, Row
+from busbw.logs.sequences import LazySequence, SequenceOnDemand
 
 
 class FigureColumns(Struct, array_like=True, frozen=True, gc=False):

@@ -5,7 +5,7 @@ import re
 import pytest
 from conftest import ROOT
 
-from busbw.engine_help import EngineFlag, parse_help
+from busbw.cli.options.engine_help import EngineFlag, parse_help
 
 HELP = """\
 Usage: all_reduce_perf [options]

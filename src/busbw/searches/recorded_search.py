@@ -13,7 +13,7 @@ from busbw.find.cluster import Cluster, NodeDescription
 from busbw.find.observations import RoundResult
 from busbw.find.rounds import Load, Round
 from busbw.records import RecordsError
-from busbw.search_records import LoadName, RoundRecord, SearchEndRecord, SearchLine, SearchRecord, stream_search
+from busbw.searches.records import LoadName, RoundRecord, SearchEndRecord, SearchLine, SearchRecord, stream_search
 
 _PID = re.compile(r"\bpid \d+")
 

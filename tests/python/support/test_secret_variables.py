@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.secret_variables import REDACTED, SECRET_ENDINGS, SECRET_WORDS, may_be_secret, redacted_variables
+from busbw.support.secret_variables import REDACTED, SECRET_ENDINGS, SECRET_WORDS, may_be_secret, redacted_variables
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(

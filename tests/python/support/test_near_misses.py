@@ -8,10 +8,10 @@ import pytest
 from busbw.cli.options.engine_flags import reject_near_miss_options
 from busbw.cli.run import run
 from busbw.errors import UsageError
-from busbw.near_misses import near_misses, suggestion
+from busbw.support.near_misses import near_misses, suggestion
 from busbw.system import systems
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(

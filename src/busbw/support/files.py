@@ -8,7 +8,7 @@ from errno import EFBIG, EINVAL
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from busbw.termination_signals import deferred_signals
+from busbw.support.termination_signals import deferred_signals
 
 _MAX_USER_FILE_BYTES = 2**20
 

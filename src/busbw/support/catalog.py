@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from busbw.errors import UsageError
-from busbw.files import read_user_file
-from busbw.near_misses import suggestion
+from busbw.support.files import read_user_file
+from busbw.support.near_misses import suggestion
 
 T = TypeVar("T", bound=msgspec.Struct)
 

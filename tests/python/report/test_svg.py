@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from busbw.svg import clean, element, group
+from busbw.report.svg import clean, element, group
 
 
 @given(st.text(), st.text())
