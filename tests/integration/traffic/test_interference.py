@@ -149,11 +149,18 @@ def test_a_lost_rank_ends_the_neighbors(programs: Programs) -> None:
 
 
 def test_commands_show_the_neighbor(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
-    run_and_record(programs, "all_reduce", "-t", 2, *SWEEP, "--with", "alltoall -b 4K -e 4K")
     record = programs.folder / "out.jsonl"
-    assert main(["show", "--json", str(record)]) == 0
-    (table,) = json.loads(capsys.readouterr().out)["tables"]
-    assert all(figure["together"]["ratio_to_alone"] > 0 for row in table["rows"] for figure in row["figures"].values())
+    # A time is unknown if the neighbor was idle for a part of it, which other load on the processors can cause.
+    for _ in range(10):
+        for name in OUTPUTS[1::2]:
+            (programs.folder / name).unlink(missing_ok=True)
+        run_and_record(programs, "all_reduce", "-t", 2, *SWEEP, "--with", "alltoall -b 4K -e 4K")
+        assert main(["show", "--json", str(record)]) == 0
+        (table,) = json.loads(capsys.readouterr().out)["tables"]
+        ratios = [figure["together"]["ratio_to_alone"] for row in table["rows"] for figure in row["figures"].values()]
+        if None not in ratios:
+            break
+    assert all(ratio > 0 for ratio in ratios)
     assert main(["show", "--no-plot", str(record)]) == 0
     assert "time us  busbw  with us  to alone" in capsys.readouterr().out
     assert main(["export", "csv", str(record)]) == 0
