@@ -94,8 +94,8 @@ void write_per_iteration(JsonBuilder& json, const Measurement& measurement) {
   const Statistics& statistics = measurement.statistics;
   const auto write_time = [&json](double time_s) { json.fixed(time_s * kUsPerS, kDecimals); };
   json.open_object();
-  // Of the times below, the first ones that the statistics skip. With graphs, this is one less than -K, because the
-  // first iteration has no time.
+  // Of the times below, the first ones that the statistics skip. With graphs, -K also counts the first iteration, which
+  // has no time.
   json.field("skipped_iterations", measurement.operation_s.size() - statistics.samples);
   json.fixed_field("min_us", statistics.min_s * kUsPerS, kDecimals);
   json.fixed_field("max_us", statistics.max_s * kUsPerS, kDecimals);
