@@ -169,7 +169,11 @@ class TableBuilder:
                 facts.claimed_gpus = first_row.ranks
                 facts.claimed_by = "the file"
             has_placements = any(isinstance(entry, UniformRows) or len(entry.placement_texts) > 1 for entry in entries)
-            facts.columns = facts.columns._replace(placements=BOTH if has_placements else ("unstated",))
+            facts.columns = facts.columns._replace(
+                placements=BOTH if has_placements else ("unstated",),
+                omits_operator=not first_row.redop,
+                omits_root=not first_row.root,
+            )
             self._inference = TableInference(facts, self._claims.collective, self._source)
         facts = self._inference.facts
         rows, refused = self._inference.infer_rows(entries)

@@ -103,11 +103,23 @@ def _evaluate_columns(rows: Sequence[RawRow], facts: TableFacts) -> _ColumnEvide
     if facts.columns.has_one_placement or not facts.columns.has_type:
         names = frozenset(collectives())  # such logs have no columns for operator and root
     else:
-        columns = {(raw.redop is not None, raw.root is not None) for raw in rows}
-        names = frozenset(collectives()).intersection(
-            *(names_with_columns(has_operator=has_operator, has_root=has_root) for has_operator, has_root in columns)
-        )
+        names = frozenset(collectives()).intersection(*_names_by_columns(rows, facts.columns))
     return _ColumnEvidence(names, None if shares is None else int(shares))
+
+
+def _names_by_columns(rows: Sequence[RawRow], columns: ColumnLayout) -> list[frozenset[str]]:
+    """Returns the collectives that match a row, for each combination of operator and root in the rows."""
+    either = (False, True)
+    return [
+        frozenset().union(
+            *(
+                names_with_columns(has_operator=with_operator, has_root=with_root)
+                for with_operator in (either if columns.omits_operator else (has_operator,))
+                for with_root in (either if columns.omits_root else (has_root,))
+            )
+        )
+        for has_operator, has_root in {(raw.redop is not None, raw.root is not None) for raw in rows}
+    ]
 
 
 def _is_checked_in_place(rows: Sequence[RawRow], columns: ColumnLayout) -> bool | None:

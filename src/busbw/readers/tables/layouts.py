@@ -76,6 +76,10 @@ class ColumnLayout(NamedTuple):
     has_type: bool = True
     has_root: bool = False
     """True if the header names a root column."""
+    omits_operator: bool = False
+    """True if the format omits the operator of every collective, so that its absence is no evidence."""
+    omits_root: bool = False
+    """True if the format omits the root of every collective, as the JSON and CSV of rccl-tests do."""
     has_cpu_time: bool = False
     """True if the times are CPU times (-C)."""
     unit: str = ""
