@@ -14,7 +14,7 @@ from busbw.readers.tables import arithmetic
 from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, RatioInterval
 from busbw.readers.tables.facts import TableFacts
 from busbw.readers.tables.identity import TableIdentity, agrees_with_columns, identify, stated_identity
-from busbw.readers.tables.layouts import RawRow
+from busbw.readers.tables.layouts import RawRow, has_whole_shares
 from busbw.readers.tables.quantities import NOT_FINITE, half_step, is_number
 from busbw.readers.tables.rows import RowBuilder
 from busbw.readers.tables.uniform_rows import UniformRows
@@ -50,6 +50,8 @@ class TableInference:
         self._factor: RatioInterval | None = None
         self._row_builder: RowBuilder | None = None
         self._may_have_passes = True
+        self._requires_whole_shares = False
+        """True if most rows have a size that is a multiple of the bytes of their count. Others are then damaged."""
 
     def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row | PlainColumns], list[Refusal]]:
         """Returns the valid rows and the refused ones.
@@ -133,7 +135,8 @@ class TableInference:
         while remaining:
             entry = remaining.pop()
             if isinstance(entry, UniformRows):
-                if may_be_fast and entry.agrees(factor):
+                has_valid_sizes = not self._requires_whole_shares or entry.has_whole_shares
+                if may_be_fast and has_valid_sizes and entry.agrees(factor):
                     rows.append(builder.columns(entry))
                 elif may_be_fast and len(entry.lines) > 1:  # each half may agree
                     remaining += reversed(entry.split(len(entry.lines) // 2))
@@ -152,6 +155,9 @@ class TableInference:
         numbered_rows = [
             (raw, tuple(map(arithmetic.parse_numbers, raw.placement_texts))) for raw in single_rows(entries)
         ]
+        whole_count = sum(has_whole_shares(raw.size, raw.elements, raw.dtype) for raw, _ in numbered_rows)
+        may_have_whole_shares = "alltoallv" not in (self.facts.stated_collective, self._claimed_collective)
+        self._requires_whole_shares = may_have_whole_shares and 2 * whole_count > len(numbered_rows)
         self._select_interpretation(numbered_rows)
         common = self._common_ratio(numbered_rows)
         has_one_ratio = len(self.facts.group_ranks) < 2  # groups may differ in their number of ranks
@@ -168,6 +174,7 @@ class TableInference:
             raw
             for raw, placements in numbered_rows
             if all(self._interpretation.is_consistent(raw, numbers) for numbers in placements)
+            and not self._has_invalid_size(raw)
         ]
         self.identity = (
             identify(consistent_rows, shared_ratio, self.facts, self._claimed_collective, self._source)
@@ -232,10 +239,15 @@ class TableInference:
             if exact is not None and ratio.contains(exact):
                 self._factor = RatioInterval(exact, exact)
 
+    def _has_invalid_size(self, raw: RawRow) -> bool:
+        return self._requires_whole_shares and not has_whole_shares(raw.size, raw.elements, raw.dtype)
+
     def _find_contradiction(self, raw: RawRow, placements: tuple[PlacementNumbers, ...]) -> str:
         """Returns the contradiction in a row's figures; empty if they agree."""
         if all(numbers.time is numbers.algbw is numbers.busbw is None for numbers in placements):
             return "none of its times and bandwidths is a number"
+        if self._has_invalid_size(raw):
+            return f"size {raw.size} is not a multiple of the bytes of {raw.elements} {raw.dtype} elements"
         for numbers, texts in zip(placements, raw.placement_texts, strict=True):
             if None in numbers:
                 for name, text in zip(("time", "algbw", "busbw"), texts, strict=False):

@@ -255,3 +255,8 @@ def share_count(raw: RawRow) -> float | None:
     if raw.dtype is None or not raw.elements:
         return None
     return raw.size / (raw.elements * ELEMENT_BYTES[raw.dtype])
+
+
+def has_whole_shares(size: int, elements: int | None, dtype: str | None) -> bool:
+    """True if a size is a multiple of the bytes of its count, as for each collective except alltoallv."""
+    return not elements or dtype is None or size % (elements * ELEMENT_BYTES[dtype]) == 0

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from busbw.logs.plain_rows import FigureColumns, PlainColumns
-from busbw.readers.tables.layouts import PlacementText, RawRow
+from busbw.readers.tables.layouts import PlacementText, RawRow, has_whole_shares
 from busbw.readers.tables.quantities import DTYPES, REDOPS
 
 ROW_ENDS = (" 0\n", " 0\r\n")
@@ -96,6 +96,11 @@ class UniformRows(Struct, frozen=True, gc=False):
     def agrees(self, factor: float | None) -> bool:
         """True if all figures of all rows agree. `factor`: busbw / algbw of the table; None if unknown."""
         return self.out_of_place.agrees(self.sizes_bytes, factor) and self.in_place.agrees(self.sizes_bytes, factor)
+
+    @property
+    def has_whole_shares(self) -> bool:
+        """True if all rows have whole shares, see layouts.py."""
+        return all(map(has_whole_shares, self.sizes_bytes, self.counts, self.dtypes))
 
     def columns(self, counted_cycles: list[int]) -> PlainColumns:
         """Returns the rows as columns. `counted_cycles` has the passes of rows that state none."""
