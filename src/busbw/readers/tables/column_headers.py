@@ -11,6 +11,8 @@ from busbw.readers.tables.layouts import BOTH
 _PLACEMENTS = re.compile(
     r"[#\s]*(in-place|out-of-place)(?:\s*\([^()]*\))?\s+(in-place|out-of-place)(?:\s*\([^()]*\))?\s*$"
 )
+_ONLY_IN_PLACE = re.compile(r"#\s*in-place\s*$")
+"""rccl-tests' line above the columns if it measures only in place (-O 0). Wrapped or cut lines never look so."""
 
 AddContent = Callable[[TableFacts], None]
 """Adds the content of a line to the facts of its table."""
@@ -42,6 +44,8 @@ def is_units_line(text: str) -> bool:
 
 def _parse_placements(text: str) -> tuple[Placement, ...] | None:
     """Returns the placements that a line above the column header names. None for any other line."""
+    if _ONLY_IN_PLACE.match(text):
+        return ("in_place",)
     match = _PLACEMENTS.match(text)
     if match is None or match[1] == match[2]:
         return None
@@ -71,13 +75,14 @@ def _add_unit(unit: str, facts: TableFacts) -> None:
 def _add_column_names(words: tuple[str, ...], facts: TableFacts) -> None:
     facts.has_header = True
     placement_count = words.count("algbw")
-    # Programs that print an operator and a root print two placements.
-    is_cut = "redop" in words and "root" in words and placement_count < len(BOTH)
-    has_one_placement = placement_count == 1 and not is_cut
-    placements: tuple[Placement, ...] = BOTH
-    if placement_count == 2:
-        placements = facts.named_placements or BOTH
-    elif has_one_placement:
+    placements = facts.named_placements or BOTH
+    is_named = placement_count == len(placements)
+    # Programs that print an operator and a root print two placements, unless a line names the only one.
+    is_cut = "redop" in words and "root" in words and placement_count < len(placements)
+    has_one_placement = placement_count == 1 and not is_cut and not is_named
+    if not is_named:
+        placements = BOTH
+    if has_one_placement:
         placements = ("unstated",)
     facts.columns = facts.columns._replace(
         has_type="type" in words,

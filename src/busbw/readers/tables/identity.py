@@ -124,7 +124,7 @@ def _names_by_columns(rows: Sequence[RawRow], columns: ColumnLayout) -> list[fro
 
 def _is_checked_in_place(rows: Sequence[RawRow], columns: ColumnLayout) -> bool | None:
     """True if rows that are checked out of place are checked in place too. None if rows differ or are not checked."""
-    if "in_place" not in columns.placements:
+    if not set(BOTH) <= set(columns.placements):
         return None
     out_of_place, in_place = map(columns.placements.index, BOTH)
     checks = {
