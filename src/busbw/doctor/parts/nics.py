@@ -72,19 +72,24 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
     Raises:
         NotApplicable: There is no such port.
     """
-    devices = [device for device in rdma_devices(machine) if not _is_other_protocol(machine, device)]
-    interfaces = _interfaces(machine) if devices else {}
-    ports = [
-        _port(machine, device, number, interfaces.get(device.bus_id, ()))
-        for device in without_virtual_functions(machine, devices)
-        for number in machine.names(f"{INFINIBAND}/{device.label}/ports")
-    ]
+    ports = all_rdma_ports(machine)
     setting = read_settings(machine).get("NCCL_IB_HCA") if ports else None
     permitted = tuple(
         port for port in ports if setting is None or is_permitted(setting.value, port.device, port.number)
     )
     require(permitted, "no NIC with RDMA")
     return permitted
+
+
+def all_rdma_ports(machine: Machine) -> tuple[Port, ...]:
+    """Returns the ports, also those that NCCL_IB_HCA excludes. Otherwise like `rdma_ports`."""
+    devices = [device for device in rdma_devices(machine) if not _is_other_protocol(machine, device)]
+    interfaces = _interfaces(machine) if devices else {}
+    return tuple(
+        _port(machine, device, number, interfaces.get(device.bus_id, ()))
+        for device in without_virtual_functions(machine, devices)
+        for number in machine.names(f"{INFINIBAND}/{device.label}/ports")
+    )
 
 
 def _is_other_protocol(machine: Machine, device: PciDevice) -> bool:

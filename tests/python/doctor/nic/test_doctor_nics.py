@@ -153,6 +153,22 @@ def test_a_gpu_without_a_near_nic() -> None:
     assert_only(machine, "nic-numa-gpu-map", subject="GPU7", severity="slow")
 
 
+@pytest.mark.parametrize(
+    ("value", "count"), [("mlx5_9", 1), ("=mlx5_0,mlx5_3", 2), ("=mlx5_0,mlx5_3,mlx5_4,mlx5_5", 4)]
+)
+def test_nccl_ib_hca_with_the_nics_of_few_gpus(value: str, count: int) -> None:
+    machine = DGX.with_variables(NCCL_IB_HCA=value)
+    assert_only(machine, "nic-numa-gpu-map", subject="NCCL_IB_HCA", severity="slow")
+    finding = machine.examine().findings[0]
+    assert f"NCCL_IB_HCA={value} permits a NIC below the PCIe switch of {count} of 8 GPUs" == finding.problem
+    assert finding.fix == "unset NCCL_IB_HCA"
+
+
+def test_nccl_ib_hca_with_all_nics() -> None:
+    assert not DGX.with_variables(NCCL_IB_HCA="mlx5").examine().findings
+    assert not load("nd-h100-v5").with_variables(NCCL_IB_HCA="mlx5_ib0").examine("nic-numa-gpu-map").findings
+
+
 def test_machines_without_switches_have_no_near_nics() -> None:
     for name in ("nd-h100-v5", "gb200-tray"):
         assert "nic-numa-gpu-map" in load(name).examine().not_applicable

@@ -1,11 +1,12 @@
 """PCIe position of NICs: slots that carry less than the port, and GPUs without a near NIC."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
-from busbw.doctor.parts.nics import compute_ports, rdma_ports
-from busbw.doctor.parts.pci import DEVICES, INFINIBAND, gpus, links_above, location
-from busbw.topology.sources.pci_paths import pcie_level
+from busbw.doctor.parts.nccl_settings import read_settings
+from busbw.doctor.parts.nics import Port, all_rdma_ports, compute_ports, rdma_ports
+from busbw.doctor.parts.pci import DEVICES, INFINIBAND, PciDevice, gpus, links_above, location
+from busbw.topology.sources.pci_paths import PciLocation, pcie_level
 
 _MAX_GBIT = 400
 """Faster NICs (ConnectX-8) reach the GPUs through a PCIe switch of their own, so the slot does not limit them."""
@@ -40,27 +41,42 @@ def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
 
 
 @check(
-    reads="paths of GPUs and NICs in /sys/bus/pci/devices",
-    rule="If most GPUs have a NIC below their PCIe switch, all have one.",
+    reads="paths of GPUs and NICs in /sys/bus/pci/devices; NCCL_IB_HCA",
+    rule="If most GPUs have a NIC below their PCIe switch, all have one that NCCL_IB_HCA permits.",
     source="NVIDIA/nccl#1412",
     cost="Data of this GPU crosses the CPU without GPUDirect: 33 instead of 93 GB/s on one cluster.",
     fix="see `lspci -tv`: permit the NIC in NCCL_IB_HCA, reseat it, or move it to a slot of the GPU's switch",
 )
 def nic_numa_gpu_map(machine: Machine) -> Iterator[Finding]:
-    nics = [location(machine, port.bus_id) for port in rdma_ports(machine)]
+    ports = rdma_ports(machine)
     locations = {gpu: location(machine, gpu.bus_id) for gpu in gpus(machine)}
-    far = [
-        gpu for gpu, own in locations.items() if not any(pcie_level(own, nic, None) in _BELOW_SWITCH for nic in nics)
-    ]
-    near_count = len(locations) - len(far)
-    require(near_count, "no GPU shares a PCIe switch with a NIC")
-    if near_count <= len(far):
+    near = _gpus_near(machine, ports, locations)
+    near_any = _gpus_near(machine, all_rdma_ports(machine), locations)
+    require(near_any, "no GPU shares a PCIe switch with a NIC")
+    if 2 * len(near_any) <= len(locations):
         return
-    for gpu in far:
-        yield Finding(
-            "slow",
-            f"{gpu.label} ({gpu.bus_id}) has no NIC below its PCIe switch; {near_count} other GPUs have one",
-            (Evidence(f"/{DEVICES}/{gpu.bus_id}", machine.target(f"{DEVICES}/{gpu.bus_id}")),),
-            subject=gpu.label,
-            damage=Damage(nic_share=near_count / len(locations)),
-        )
+    damage = Damage(nic_share=len(near) / len(locations))
+    setting = read_settings(machine).get("NCCL_IB_HCA")
+    if setting is not None and 2 * len(near) <= len(locations):
+        problem = f"{setting.text} permits a NIC below the PCIe switch of {len(near)} of {len(locations)} GPUs"
+        names = ", ".join(port.label for port in ports)
+        evidence = (setting.evidence, Evidence(f"/{INFINIBAND}", f"permitted: {names}"))
+        yield Finding("slow", problem, evidence, subject=setting.name, damage=damage, fix=setting.fix)
+        return
+    for gpu in locations:
+        if gpu not in near:
+            yield Finding(
+                "slow",
+                f"{gpu.label} ({gpu.bus_id}) has no NIC below its PCIe switch; {len(near)} other GPUs have one",
+                (Evidence(f"/{DEVICES}/{gpu.bus_id}", machine.target(f"{DEVICES}/{gpu.bus_id}")),),
+                subject=gpu.label,
+                damage=damage,
+            )
+
+
+def _gpus_near(
+    machine: Machine, ports: Sequence[Port], locations: Mapping[PciDevice, PciLocation | None]
+) -> set[PciDevice]:
+    """Returns the GPUs that have one of the ports below their PCIe switch."""
+    nics = [location(machine, port.bus_id) for port in ports]
+    return {gpu for gpu, own in locations.items() if any(pcie_level(own, nic, None) in _BELOW_SWITCH for nic in nics)}
