@@ -36,8 +36,8 @@ _NAMES = {
     # user@host.domain, but not a unit of systemd such as getty@tty1.service
     r"(?<![\w.+-])[\w.+-]+@(?![\w.:-]*\.(?:service|socket|target|timer|slice)\b)[\w-]+(?:\.[\w-]+)+": "user",
     r"(?<=\[)[\w.-]+(?=@)": "user",  # [user@host
-    # /home/user
-    r"(?:^|(?<=[/\s:=\"'(,]))home/([^/\s:;,'\"<>()%]+)": "user",
+    # /home/user, /users/user
+    r"(?:^|(?<=[/\s:=\"'(,]))(?:home|[uU]sers)/([^/\s:;,'\"<>()%]+)": "user",
     # NodeName=..., as scontrol prints it
     r"\b(?:NodeName|NodeHostName|NodeAddr|Owner|UserId|Account|Partitions)=([^\s(]+)": "name",
     # Serial Number: ..., vendor SN: ..., but not a path such as /serial: ...

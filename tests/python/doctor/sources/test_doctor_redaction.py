@@ -205,3 +205,9 @@ def test_the_capture_of_this_machine_yields_the_same_result(tmp_path: Path) -> N
 def test_an_invalid_environment_is_empty() -> None:
     replaced = redact(Capture({"facts/environment.json": b"{"}, Manifest()))
     assert msgspec.json.decode(replaced.files["facts/environment.json"]) == {"variables": {}}
+
+
+@pytest.mark.parametrize("folder", ["/home/", "/mnt/home/", "/users/", "/Users/", "/lustre/users/"])
+def test_home_folders_of_other_users_do_not_show_their_names(folder: str) -> None:
+    capture = redact(Capture({"etc/nccl.conf": f"NCCL_TOPO_FILE={folder}erin/topo.xml".encode()}, Manifest()))
+    assert capture.files["etc/nccl.conf"] == f"NCCL_TOPO_FILE={folder}user-1/topo.xml".encode()
