@@ -141,7 +141,7 @@ def _ports(node: NodeDescription) -> list[Port]:
             name="+".join(nic.name for nic in nics),
             gpus=gpus,
             rail=_common([nic.rail for nic in nics]),
-            leaf=_common([nic.leaf or node.leaf for nic in nics]),
+            leaf=_joined_leaves([nic.leaf or node.leaf for nic in nics]),
             numa=_common([nic.numa for nic in nics]),
         )
         for gpus, nics in by_gpus.items()
@@ -156,6 +156,12 @@ def _numa_nodes(nodes: Sequence[NodeDescription], ports: Sequence[Sequence[Port]
         if None not in port_counts and len(port_counts) > 1:
             numa_nodes += [(node, numa) for numa, count in port_counts.items() if count > 1]
     return numa_nodes
+
+
+def _joined_leaves(leaves: Sequence[str | None]) -> str | None:
+    """Returns the leaves of a port as one name, because no flow tells them apart. None if one is unknown."""
+    known = {leaf for leaf in leaves if leaf is not None}
+    return None if None in leaves else "+".join(sorted(known))
 
 
 def _common(values: Sequence[_Value]) -> _Value | None:

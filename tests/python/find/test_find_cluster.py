@@ -56,3 +56,10 @@ def test_a_nic_without_rail_and_leaf_stays_unknown() -> None:
     assert set(cluster.nic_rail) == {UNKNOWN}
     assert set(cluster.nic_leaf) == {UNKNOWN}
     assert cluster.lanes.tolist() == [0, 1, 0, 1], "NICs of unknown rails are matched by their position"
+
+
+def test_nics_of_one_gpu_on_two_leaves_have_one_leaf_with_both_names() -> None:
+    nics = (NicDescription("a", 0, (0,), leaf="plane1"), NicDescription("b", 0, (0,), leaf="plane0"))
+    cluster = Cluster([NodeDescription("n0", 1, nics=nics), NodeDescription("n1", 1, nics=(nics[1], nics[0]))])
+    assert cluster.leaf_names == ("plane0+plane1",)
+    assert cluster.nic_leaf.tolist() == [0, 0]
