@@ -181,7 +181,8 @@ class CandidateSelector:
             min_flows: Minimum number of slow flows of a part.
         """
         slow = np.flatnonzero(self._is_evidence & is_slow)
-        by_family = [self._of_family(family, slow, min_share, min_flows) for family in range(len(FAMILIES))]
+        families = [number for number, one in enumerate(FAMILIES) if one.kind != "pair" or not self._peers.omits_pairs]
+        by_family = [self._of_family(family, slow, min_share, min_flows) for family in families]
         suspicion: Values = np.sort(np.concatenate([one.suspicion for one in by_family]))
         min_suspicion = suspicion[-_MAX_CANDIDATES] if len(suspicion) > _MAX_CANDIDATES else -np.inf
         parts: list[Part] = []

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from busbw.find.cluster import Indices
 from busbw.find.observations import Values
+from busbw.statistics.binomial import binomial_mass
 
 Evidence = NDArray[np.float32]
 Floats = NDArray[np.floating]
@@ -148,18 +148,8 @@ def intermittent_evidence(slow_counts: Indices, classes: Indices, iterations: in
         within = np.zeros((len(counts), len(shares)))
         for healthy_count in counts:
             added = counts[: len(counts) - healthy_count]
-            within[healthy_count:] += healthy[healthy_count] * _binomial_mass(added, iterations - healthy_count, shares)
+            within[healthy_count:] += healthy[healthy_count] * binomial_mass(added, iterations - healthy_count, shares)
         shares_within = (1 - _OUTLIER_SHARE) * within + _OUTLIER_SHARE * healthy
         shares_of_flows = (1 - shares) * healthy + shares * whole
         evidence[class_number] = np.log(np.hstack([shares_within, shares_of_flows]) / healthy)
     return evidence
-
-
-def _binomial_mass(counts: Indices, total: int, shares: Values) -> Values:
-    """Returns the binomial probability of each count (row) out of `total`, for each share (column).
-
-    scipy.stats has this distribution too, but takes several times as long to import as scipy.special.
-    """
-    ways = gammaln(total + 1) - gammaln(counts + 1) - gammaln(total - counts + 1)
-    others = (total - counts)[:, None]
-    return np.asarray(np.exp(ways[:, None] + counts[:, None] * np.log(shares) + others * np.log1p(-shares)))

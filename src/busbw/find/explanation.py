@@ -38,8 +38,8 @@ UNDECIDED_MARGIN = 5.0
 """Difference of log evidence below which two parts are not told apart (odds of 150 to 1)."""
 SUSPECT_SCORE = -1.0
 """Score from which a part that is not named deserves more rounds."""
-_MAX_PARTS = 24
-"""Findings after which the search gives up: the assumption that few parts are slow is wrong."""
+_MAX_PAIRS, _MAX_PARTS = 2, 24
+"""Slow pairs of nodes that are few enough to be no collisions. Findings after which the search gives up."""
 _MAX_SUSPECTS, _MAX_RIVALS = 64, 8
 """Maximum number of suspects of a search, and of rivals of one part. They bound the time and the output."""
 _MIN_SHARED_SUPPORT, _MAX_RIVAL_DISTANCE = 0.5, 20.0
@@ -129,12 +129,17 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
         counts: Counts of an earlier call with the first of these flows, which are updated. None: no earlier call.
     """
     counts = CrossingCounts() if counts is None else counts
-    peers = compare_with_peers(observed, np.zeros(len(observed)))
+    explanation = _explain(observed, counts, omits_pairs=False)
+    return _explain(observed, counts, omits_pairs=True) if _pairs_may_collide(observed, explanation) else explanation
+
+
+def _explain(observed: Observations, counts: CrossingCounts, *, omits_pairs: bool) -> Explanation:
+    peers = compare_with_peers(observed, np.zeros(len(observed)), omits_pairs=omits_pairs)
     persistent = _PersistentModel(observed, peers, counts)
     culprits, suspects = _find_culprits(persistent)
     explained = persistent.excess_explained_by(culprits)
     if culprits:
-        healthy_peers = compare_with_peers(observed, explained)  # without the flows of the culprits
+        healthy_peers = compare_with_peers(observed, explained, omits_pairs=omits_pairs)  # without culprits' flows
         if healthy_peers.differ_from(peers):
             persistent = _PersistentModel(observed, healthy_peers, counts)
             culprits, suspects = _find_culprits(persistent)
@@ -149,6 +154,18 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
         excess=persistent.excess,
         explained=np.maximum(explained, intermittent.excess_explained_by(intermittent_culprits)),
     )
+
+
+def _pairs_may_collide(observed: Observations, explanation: Explanation) -> bool:
+    """True if slow pairs of nodes may be collisions: apart from `_MAX_PAIRS` pairs, many flows are still slow."""
+    pairs = [culprit for culprit in explanation.culprits if culprit.part.kind == "pair"]
+    if not pairs:
+        return False
+    explained = np.zeros(len(observed))
+    for culprit in explanation.culprits:
+        if culprit not in pairs[_MAX_PAIRS:]:
+            explained[culprit.flows] = np.maximum(explained[culprit.flows], culprit.excess)
+    return compare_with_peers(observed, explained).collide_on_unknown_leaves(observed.paths.cluster)
 
 
 def _best_first(parts: Iterable[ScoredPart]) -> tuple[ScoredPart, ...]:

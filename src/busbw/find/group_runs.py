@@ -19,9 +19,10 @@ from busbw.find.explanation import FALSE_ACCUSATION, MIN_SLOWDOWN, UNDECIDED_MAR
 from busbw.find.findings import MAX_CONFIDENCE, Finding, UndecidedParts
 from busbw.find.naming import NamedPart
 from busbw.find.observations import Values
-from busbw.find.peers import MIN_SLOW, healthy_level, healthy_spread
+from busbw.find.peers import MIN_SLOW
 from busbw.find.power import KindPower, evidence_moments, kind_power
 from busbw.statistics.bands import find_plateau_start
+from busbw.statistics.healthy import healthy_level, healthy_spread
 from busbw.units import count_text
 
 MIN_RUNS = 4

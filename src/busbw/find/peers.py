@@ -15,31 +15,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from busbw.find.cluster import Indices, Mask
+from busbw.find.cluster import UNKNOWN, Cluster, Indices, Mask
 from busbw.find.observations import Observations, Values
 from busbw.find.rounds import LOAD_CLASSES, Load, load_class
-from busbw.statistics import NORMAL_MAD
+from busbw.statistics.healthy import LOW_QUANTILE, healthy_level, healthy_spread
 
 _MIN_FLOWS = 12
 """Minimum number of flows for a level of the round. Rounds with fewer flows use the level of the class."""
-_LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
-"""Quantiles of the levels of a class for the first estimates of level and noise. Slow flows change them little."""
-_LOW_DEVIATE = 0.84
-"""Distance from the low quantile to the healthy level, in standard deviations, if all flows are healthy: -z(0.2).
-
-z(q) is the quantile function of the normal distribution. If only half of the flows are healthy, 20 % of all flows are
-40 % of the healthy flows, and the distance is -z(0.4) = 0.25. `healthy_level` corrects this difference.
-"""
-_QUANTILE_DISTANCE = 0.9
-"""Distance between both quantiles, in standard deviations: a compromise between two cases.
+_LOWER_QUANTILE, _QUANTILE_DISTANCE = 0.05, 0.9
+"""A quantile, and its distance from LOW_QUANTILE in standard deviations: a compromise between two cases.
 
 If all flows are healthy, the distance is z(0.2) - z(0.05) = 0.80. If half of the flows are healthy, the distance is
 z(0.4) - z(0.1) = 1.03.
 """
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
 """Bounds of the estimated noise: few equal times could give 0, and many slow flows a too large value."""
-_COLLIDING_CLASSES = [int(load_class(load, is_across=True)) for load in (Load.BOTH, Load.LIGHT, Load.CROSS)]
-"""Classes with several flows on the uplinks of a leaf, as numbers of `load_class`."""
+_COLLIDING_LOADS = ((Load.BOTH, True), (Load.LIGHT, True), (Load.CROSS, True), (Load.CROSS, False))
+_COLLIDING_CLASSES = [int(load_class(load, is_across=is_across)) for load, is_across in _COLLIDING_LOADS]
+"""Classes with several flows on the uplinks of a leaf, as numbers of `load_class`. Lanes may have unknown leaves."""
 _MAX_LOAD_EXCESS = 0.1
 """Maximum difference between the levels of a class and of the fastest class. If it is larger, uplinks are the limit."""
 _COLLIDING_SHARE = 0.1
@@ -48,8 +41,8 @@ _MAX_DRIFT = 0.09
 """Maximum difference between the levels of a round and of its class that counts as drift."""
 _COLLISION_NOISE = 0.06
 """Minimum noise of a class for the conclusion that most flows of the class collide."""
-_CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0
-"""Deviation from the level in units of the noise: maximum of a healthy flow, and minimum of a slow flow."""
+_SLOW_DEVIATIONS = 4.0
+"""Minimum deviation of a slow flow from the level, in units of the noise."""
 _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.002, 0.5
 """Bounds of the estimated share of flows that are slow without a fault."""
 _BIN_WIDTH, _BIN_COUNT = 0.06, 60
@@ -87,6 +80,8 @@ class Peers:
     """
     is_tolerated: Mask
     """True for each hub that differs from its peers by less than HUB_TOLERANCE. The excess of such a hub is 0."""
+    omits_pairs: bool
+    """True if no pair of nodes is named, because many flows seem to collide on uplinks of unknown leaves."""
 
     @property
     def is_usable(self) -> Mask:
@@ -132,18 +127,25 @@ class Peers:
         """False if so many flows of light rounds collide that a slow flow is no evidence. True before the first one."""
         return bool(self.is_usable[self._is_between_leaves(Load.LIGHT)].all())
 
+    def collide_on_unknown_leaves(self, cluster: Cluster) -> bool:
+        """True if many flows between NICs are slow, and the leaves of some NICs are unknown."""
+        load_classes = np.arange(len(self.noise)) % LOAD_CLASSES
+        is_network = np.isin(load_classes, [load_class(one, is_across=False) for one in (Load.BOTH, Load.ONE_WAY)])
+        return bool((cluster.nic_leaf == UNKNOWN).any() and (self.slow_share[is_network] >= _COLLIDING_SHARE).any())
+
     def _is_between_leaves(self, load: Load) -> Mask:
         """Returns True for each class of flows between leaves with this load."""
         load_classes = np.arange(len(self.noise)) % LOAD_CLASSES
         return np.asarray(load_classes == load_class(load, is_across=True))
 
 
-def compare_with_peers(observed: Observations, explained: Values) -> Peers:
+def compare_with_peers(observed: Observations, explained: Values, *, omits_pairs: bool = False) -> Peers:
     """Returns the comparison of each flow with the healthy flows of its class and round.
 
     Args:
         observed: Observed flows.
         explained: Excess that the findings so far explain, for each flow.
+        omits_pairs: `Peers.omits_pairs`.
     """
     classes = observed.classes
     count = int(classes.max(initial=0)) + 1
@@ -175,14 +177,17 @@ def compare_with_peers(observed: Observations, explained: Values) -> Peers:
     is_tolerated = observed.paths.is_hub & (np.abs(observed.level - reference) < HUB_TOLERANCE)
     reference = np.where(is_tolerated, observed.level, reference)  # so the excess of tolerated hubs is 0
     excess = observed.level - reference
+    is_unexplained = is_candidate & (excess > _slow_limit(noise[classes]))
+    can_collide = np.isin(classes % LOAD_CLASSES, _COLLIDING_CLASSES) | (observed.paths.is_network & omits_pairs)
     return Peers(
         excess=excess,
         reference=reference,
         noise=noise,
         level=level,
         slow_share=slow_share,
-        slow_density=_slow_density(classes, excess, is_candidate & (excess > _slow_limit(noise[classes]))),
+        slow_density=_slow_density(classes, excess, is_unexplained, can_collide),
         is_tolerated=is_tolerated,
+        omits_pairs=omits_pairs,
     )
 
 
@@ -194,11 +199,10 @@ def _slow_limit(noise: float | Values) -> Values:
     return np.asarray(np.maximum(_SLOW_DEVIATIONS * noise, MIN_SLOW))
 
 
-def _slow_density(classes: Indices, excess: Values, is_slow: Mask) -> Values:
+def _slow_density(classes: Indices, excess: Values, is_slow: Mask, can_collide: Mask) -> Values:
     """Returns `Peers.slow_density`, from a histogram of the unexplained slow flows of each class."""
     density = np.zeros(len(excess))
     bins = np.clip(excess / _BIN_WIDTH, 0, _BIN_COUNT - 1).astype(np.int64)
-    can_collide = np.isin(classes % LOAD_CLASSES, _COLLIDING_CLASSES)
     for class_number in np.unique(classes[can_collide]):
         members = classes == class_number
         slow = bins[members & is_slow]
@@ -218,33 +222,11 @@ def _by_round(flows: Indices, rounds: Indices) -> list[Indices]:
 def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:
     """Returns the first estimates of level and noise of a class, from the low quantiles."""
     centered = levels.copy()
-    level = np.quantile(levels, _LOW_QUANTILE)
+    level = np.quantile(levels, LOW_QUANTILE)
     for flows in _by_round(np.arange(len(levels)), rounds):
         if len(flows) >= _MIN_FLOWS:
-            drift = np.quantile(levels[flows], _LOW_QUANTILE) - level
+            drift = np.quantile(levels[flows], LOW_QUANTILE) - level
             centered[flows] -= drift if abs(drift) < _MAX_DRIFT else 0.0
-    low, lower = np.quantile(centered, [_LOW_QUANTILE, _LOWER_QUANTILE])
+    low, lower = np.quantile(centered, [LOW_QUANTILE, _LOWER_QUANTILE])
     noise = float(np.clip((low - lower) / _QUANTILE_DISTANCE, _MIN_NOISE, _MAX_NOISE))
     return healthy_level(centered, noise), noise
-
-
-def healthy_level(levels: Values, noise: float) -> float:
-    """Returns the median level of the healthy flows: the flows within _CLIP_DEVIATIONS of this median.
-
-    The first estimate comes from the low quantile. Each pass improves the estimate.
-    """
-    level = float(np.quantile(levels, _LOW_QUANTILE)) + _LOW_DEVIATE * noise
-    ordered = np.sort(levels)  # one sort takes less time than several medians
-    for _ in range(4):
-        near = ordered[np.abs(ordered - level) < _CLIP_DEVIATIONS * noise]
-        if not len(near):
-            break
-        middle = len(near) // 2
-        level = float(near[middle] if len(near) % 2 else (near[middle - 1] + near[middle]) / 2)
-    return level
-
-
-def healthy_spread(excess: Values, noise: float) -> float:
-    """Returns the standard deviation of the flows near excess 0, from the median of their absolute excess."""
-    near = np.abs(excess[np.abs(excess) < _CLIP_DEVIATIONS * noise])
-    return NORMAL_MAD * float(np.median(near)) if len(near) else noise

@@ -67,6 +67,8 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
             variance += variances[class_number] * comparable
         # A score is the evidence less two logarithms: of the number of parts, and of the number of hypotheses.
         limit = SUSPECT_SCORE + np.log(np.count_nonzero(crossed)) + np.log(len(LEVELS))
+        if kind == "pair" and explanation.peers.omits_pairs:
+            limit = np.inf
         powers.append(
             kind_power(
                 kind,

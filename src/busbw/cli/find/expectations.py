@@ -55,8 +55,15 @@ class _RateComparison:
 def undecided_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
     """Returns an entry if the typical flow between nodes is slow, and one if the typical flow within nodes is slow.
 
-    Returns one entry if nothing was compared, neither with peers nor with an expected rate. `system`: None if unknown.
+    Returns one entry if many flows may collide on uplinks of unknown leaves, or if nothing was compared, neither with
+    peers nor with an expected rate. `system`: None if unknown.
     """
+    if search.explain().peers.omits_pairs:
+        says = (
+            "Many flows between nodes are slow without a common part, so they may collide on uplinks. "
+            "State the leaf switches of all NICs, for example with --topology, to compare flows without collisions."
+        )
+        return [UndecidedParts(between=(), slowdown=None, says=says)]
     comparisons = [] if system is None else list(_rate_comparisons(search, system))
     is_compared_with_peers = any(kind.is_compared for kind in power)
     if not comparisons and not is_compared_with_peers:
