@@ -3,7 +3,6 @@
 Unknown fields are ignored. The value of a missing field is unknown.
 """
 
-import math
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -18,6 +17,8 @@ from busbw.find.rounds import Round
 from busbw.units import shorten
 
 PROTOCOL = 1
+_MIN_TIME_US, _MAX_TIME_US = 1e-6, 1e15
+"""Bounds of a plausible time. Beyond them, the arithmetic of a search is not exact."""
 _MAX_QUOTE_LENGTH = 60
 """Characters of an invalid answer that an error quotes."""
 
@@ -194,7 +195,7 @@ def _reject_error(error: str | None) -> None:
 
 
 def _reject_times(times_us: Sequence[float], row: int, name: str) -> None:
-    invalid = [time for time in times_us if not (math.isfinite(time) and time > 0)]
+    invalid = [time for time in times_us if not _MIN_TIME_US <= time <= _MAX_TIME_US]
     if invalid:
         raise BusbwError(
             f"{name}: flow {row} has a time of {invalid[0]:g} us", remedy="answer with positive times in microseconds"

@@ -54,6 +54,8 @@ FAULTY = {
     "say({**answer(request), 'id': 2})": "answered measurement 2 instead of measurement 3",
     "say({**answer(request), 'flows': answer(request)['flows'][1:]})": "answered measurement 3 with 7 of 8 flows",
     "say({**answer(request), 'flows': [{'times_us': [-1.0]}] * 8})": "flow 0 has a time of -1 us",
+    "say({**answer(request), 'flows': [{'times_us': [5e-324]}] * 8})": "flow 0 has a time of 4.94066e-324 us",
+    "say({**answer(request), 'flows': [{'times_us': [1e308]}] * 8})": "flow 0 has a time of 1e+308 us",
     "say('x' * 999)": f'answered measurement 3 with "{"x" * 37}...{"x" * 20}", which is no valid answer',
     "say({'id': 3, 'flows': 'none'})": "which is no valid answer",
     "say({'error': 'the scheduler is down'})": "the measuring program reports: the scheduler is down",
