@@ -160,8 +160,7 @@ def _numa_nodes(nodes: Sequence[NodeDescription], ports: Sequence[Sequence[Port]
 
 def _joined_leaves(leaves: Sequence[str | None]) -> str | None:
     """Returns the leaves of a port as one name, because no flow tells them apart. None if one is unknown."""
-    known = {leaf for leaf in leaves if leaf is not None}
-    return None if None in leaves else "+".join(sorted(known))
+    return None if None in leaves else "+".join(sorted({leaf for leaf in leaves if leaf is not None}))
 
 
 def _common(values: Sequence[_Value]) -> _Value | None:

@@ -159,13 +159,11 @@ def _explain(observed: Observations, counts: CrossingCounts, *, omits_pairs: boo
 def _pairs_may_collide(observed: Observations, explanation: Explanation) -> bool:
     """True if slow pairs of nodes may be collisions: apart from `_MAX_PAIRS` pairs, many flows are still slow."""
     pairs = [culprit for culprit in explanation.culprits if culprit.part.kind == "pair"]
-    if not pairs:
-        return False
     explained = np.zeros(len(observed))
     for culprit in explanation.culprits:
         if culprit not in pairs[_MAX_PAIRS:]:
             explained[culprit.flows] = np.maximum(explained[culprit.flows], culprit.excess)
-    return compare_with_peers(observed, explained).collide_on_unknown_leaves(observed.paths.cluster)
+    return bool(pairs) and compare_with_peers(observed, explained).collide_on_unknown_leaves(observed.paths.cluster)
 
 
 def _best_first(parts: Iterable[ScoredPart]) -> tuple[ScoredPart, ...]:
@@ -236,7 +234,7 @@ class _PersistentModel:
             slowed = slowed[np.isin(self._observed.connections[slowed], connections[is_slowed])]
             flows = np.intersect1d(flows, slowed)
         # Flows that another part slows more say nothing about the speed of this part.
-        own = flows[explained[flows] < LEVELS[level_number]]
+        own = flows[self._is_usable[flows] & (explained[flows] < LEVELS[level_number])]
         if not len(own):
             return None
         unexplained = np.median(self.excess[own] - explained[own])

@@ -100,7 +100,8 @@ class Peers:
         np.minimum.at(fastest_level, type_pairs[is_network], self.level[is_network])
         is_limited = np.isfinite(self.level) & (self.level > fastest_level[type_pairs] + _MAX_LOAD_EXCESS)
         collides_rarely = (self.noise < _COLLISION_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
-        return np.asarray(~can_collide | (collides_rarely & ~is_limited))
+        is_sparse = load_classes == load_class(Load.SPARSE, is_across=True)
+        return np.asarray((~can_collide | collides_rarely) & ~(is_limited & (can_collide | is_sparse)))
 
     def differ_from(self, others: "Peers") -> bool:
         """True if another comparison with the same flows would change the evidence of a flow noticeably."""
@@ -156,6 +157,8 @@ def compare_with_peers(observed: Observations, explained: Values, *, omits_pairs
     for class_number in np.unique(classes):
         members = np.flatnonzero(classes == class_number)
         candidates = members[is_candidate[members]]
+        if not len(candidates):  # then only its slow flows can give the class a level, as before the first finding
+            candidates = members[~observed.is_dead[members]]
         if not len(candidates):
             continue
         # Flows of suspects are measured again, and the repeated flows would outnumber the others in a small cluster.

@@ -202,6 +202,15 @@ def test_parts_that_all_flows_cross_together_are_undecided() -> None:
     assert {one.node for one in undecided.between} == {"n2"}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slow_leaf_of_two_is_named_although_all_flows_between_leaves_are_slow(seed: int) -> None:
+    findings, undecided = find_parts(
+        simulate("8x8", "leaf:1:1.5", layout="leaf-spine", nodes_per_leaf=4, oversubscription=1, seed=seed)
+    )
+    assert [(finding.kind, finding.leaf) for finding in findings] == [("leaf", "leaf1")]
+    assert undecided == []
+
+
 def test_collisions_of_hashed_uplinks_are_no_fault() -> None:
     for seed in (1, 2, 3):
         setup = simulate("16x8", nodes_per_leaf=4, layout="leaf-spine", oversubscription=2, seed=seed)
