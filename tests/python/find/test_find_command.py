@@ -102,6 +102,8 @@ def test_the_hostfile_has_the_healthy_nodes(tmp_path: Path, capsys: pytest.Captu
         (["--measure-with", "x", "--fault", "nic:0/0:2"], "--fault is only for --simulate"),
         (["--measure-with", "'x"], "No closing quotation; quote it as in a shell"),
         (["--measure-with", " "], "--measure-with is empty; give a command"),
+        (["--simulate", "4x8", "--seed", "-1"], "-1 is not in the range x>=0"),
+        (["--simulate", "4x8", "--oversubscription", "nan"], "nan is not in the range 1<=x<=64"),
         (["--simulate", "4"], '"4" is not a cluster; write NODESxGPUS, such as 128x8'),
         (["--simulate", "99999x9"], "simulate at most 65,536"),
         (["--simulate", "0x8"], "a cluster of 0x8 has no GPU"),

@@ -13,7 +13,7 @@ from busbw.cli.options.completion import complete_log
 from busbw.cli.options.export_options import export_options
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.launcher_options import refuse_options_before
-from busbw.cli.options.param_types import SECONDS, SIZE, NonEmptyPath
+from busbw.cli.options.param_types import SECONDS, SIZE, FloatRange, NonEmptyPath
 from busbw.cli.options.run_destination import destination_options
 from busbw.errors import ExitCode
 from busbw.launchers import LAUNCHERS
@@ -50,7 +50,7 @@ from busbw.simulator.faults import FORMS
 )
 @click.option(
     "--oversubscription",
-    type=click.FloatRange(min=1, max=64),
+    type=FloatRange(min=1, max=64),
     metavar="RATIO",
     help="Simulated NIC rate of a leaf over its uplink rate.  [default: 1]",
 )
@@ -98,7 +98,14 @@ from busbw.simulator.faults import FORMS
 )
 @click.option("--pairs", is_flag=True, help="Measure each pair of nodes on each rail.")
 @click.option("--max-rounds", type=click.IntRange(min=1), metavar="N", help="Measure at most N rounds.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the rounds and the simulation.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="INTEGER",
+    help="Seed of the rounds and the simulation.",
+)
 @click.option(
     "--system", "system_name", metavar="NAME|FILE", help="System or machine type, to predict the cost of a finding."
 )

@@ -1,4 +1,4 @@
-"""Types of option values that click lacks: non-empty paths, placements, seconds, fractions and sizes."""
+"""Types of option values that click lacks: non-empty paths, ranges, placements, seconds, fractions and sizes."""
 
 import math
 import re
@@ -26,6 +26,17 @@ class NonEmptyPath(click.Path):
         if value == "":
             raise UsageError(f"{_option_name(param) or 'a path'} is empty", remedy="give a path, or remove the option")
         return super().convert(value, param, ctx)
+
+
+class FloatRange(click.FloatRange):
+    """A number within a range. click takes nan for a number within every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the number."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return number
 
 
 class PlacementChoice(click.Choice):  # type: ignore[type-arg]  # generic in some versions only
