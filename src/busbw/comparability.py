@@ -127,10 +127,9 @@ def system_facts(table: Table, row: Row) -> SystemFacts:
 
 def gpu_of(table: Table) -> str | None:
     """Returns the device names of the log, or the GPU that its title names. None if neither is known."""
-    names = ", ".join(sorted(table.devices))
+    if table.devices:
+        return ", ".join(sorted({_known_gpu_name(name) or name for name in table.devices}))
     system = system_of(table)
-    if names:
-        return _known_gpu_name(names) or names
     return _gpu_name(system) if system else None
 
 
@@ -282,8 +281,11 @@ def _are_same(name: FactName, value: object, other_value: object) -> bool:
     if name not in _PREFIX_FACTS:
         return value == other_value
     if name == "GPU":
+        if ", " in f"{value}{other_value}":
+            return value == other_value  # several GPU types
         gpu, other_gpu = _known_gpu_name(str(value)), _known_gpu_name(str(other_value))
         if gpu and other_gpu:
             return gpu == other_gpu  # one name may be a prefix of another: H100, H100 PCIe
-    text, other_text = str(value).lower(), str(other_value).lower()
-    return text.startswith(other_text) or other_text.startswith(text)
+    shorter, longer = sorted((str(value).lower(), str(other_value).lower()), key=len)
+    # Other letters or digits make another name: L4 and L40S, A10 and A100.
+    return longer.startswith(shorter) and not longer[len(shorter) :][:1].isalnum()

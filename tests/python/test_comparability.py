@@ -37,10 +37,24 @@ def blocked(run: Table, other: Table) -> list[str]:
         (on("Tesla V100-PCIE-16GB"), on("Tesla V100-SXM2-16GB"), ["GPU Tesla V100 against Tesla V100 SXM2"]),
         (on("NVIDIA H200"), on("NVIDIA H200", 2), ["hosts 1 against 2"]),
         (on("NVIDIA Z9"), on("NVIDIA H200"), ["GPU NVIDIA Z9 against NVIDIA H200 SXM5"]),
+        (on("NVIDIA L4"), on("NVIDIA L40S"), ["GPU NVIDIA L4 against NVIDIA L40S"]),
+        (on("NVIDIA A10"), on("NVIDIA A100-SXM4-80GB"), ["GPU NVIDIA A10 against NVIDIA A100 SXM4"]),
+        (on("NVIDIA Z9"), on("NVIDIA Z9 80GB"), []),
     ],
 )
 def test_gpus_and_hosts_make_systems_unlike(run: Table, other: Table, texts: list[str]) -> None:
     assert blocked(run, other) == texts
+
+
+def test_a_machine_with_two_gpu_types_is_unlike_one_with_the_first_of_them() -> None:
+    mixed_ranks = (
+        Rank(rank=0, host="n0", device_name="NVIDIA H100 80GB HBM3"),
+        Rank(rank=1, device_name="NVIDIA H200"),
+    )
+    mixed = table(rank_list=mixed_ranks)
+    assert gpu_of(mixed) == "NVIDIA H100 SXM5, NVIDIA H200 SXM5"
+    assert blocked(mixed, on("NVIDIA H100")) == ["GPU NVIDIA H100 SXM5, NVIDIA H200 SXM5 against NVIDIA H100 SXM5"]
+    assert blocked(mixed, mixed) == []
 
 
 def test_transports_of_the_host_backend_are_unlike() -> None:
