@@ -250,8 +250,8 @@ _METHOD_BY_BASIS: dict[Basis, str] = {
     "iterations": "Fewer than {min_runs} runs of a side: the intervals cover only the variation within a run, between "
     "stretches of consecutive iterations. A change counts only beyond {thresholds}, "
     "and beyond the spread of either side's iterations (quartiles). `busbw ab` measures both.",
-    "means": "Single figures without samples: there is no interval, and a change counts only beyond {thresholds}, "
-    "after allowing for rounding.",
+    "means": "Single figures, or too few samples: there is no interval. A change counts only beyond {thresholds}, and "
+    "beyond the spread of any iterations (quartiles), after allowing for rounding.",
     "blocks": "Quadruples of interleaved blocks are the unit; the order within each is random.",
 }
 """Explanation of each basis for the user. `_compare` fills in the names in braces."""

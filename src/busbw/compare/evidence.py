@@ -6,7 +6,7 @@ is a range of consecutive iterations. A cycle is a pass of one run over all size
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from busbw.compare.figures import PointFigures, have_device_times, program_time
@@ -69,7 +69,7 @@ class Evidence:
     needs_variation_threshold: bool = True
     """True if a change must exceed the threshold, because the runs are too few to show their variation."""
     spread: float = 0.0
-    """Relative spread of the iterations of the side that varies more. Only for the basis `iterations`."""
+    """Relative spread of the iterations of the side that varies more. 0 without samples, and for the basis `runs`."""
     missing_reason: str = ""
     """Reason for a missing speed-up."""
 
@@ -86,7 +86,14 @@ def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
     # Logs with device times print the device time and `time_us`, so each is compared by its own figures. No log prints
     # the median.
     is_printed = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
-    return _evidence_from_means(comparison.a, comparison.b, (quantity,) if is_printed else _PRINTED_QUANTITIES)
+    evidence = _evidence_from_means(comparison.a, comparison.b, (quantity,) if is_printed else _PRINTED_QUANTITIES)
+    return replace(evidence, spread=max(_iteration_spread(comparison, side) for side in (comparison.a, comparison.b)))
+
+
+def _iteration_spread(comparison: TimeComparison, side: PointFigures) -> float:
+    """Relative spread of a side's iterations. 0 without samples of the compared time."""
+    have_samples = side.are_sampled if comparison.is_device else side.have_program_samples
+    return math.expm1(stats.log_quartile_range(side.slowest_us)) if have_samples else 0.0
 
 
 def _evidence_from_runs(comparison: TimeComparison, quantity: TimeQuantity, alpha: float) -> Evidence | None:
@@ -173,8 +180,9 @@ def _evidence_from_quantity(a: PointFigures, b: PointFigures, quantity: TimeQuan
     # The speed-up is time of A over time of B, or bandwidth of B over bandwidth of A.
     is_time = quantity.endswith("_us")
     numerator, denominator = (value_a, value_b) if is_time else (value_b, value_a)
-    numerator_low, numerator_high = stats.rounding_bounds(numerator)
-    denominator_low, denominator_high = stats.rounding_bounds(denominator)
+    above, below = (a, b) if is_time else (b, a)
+    numerator_low, numerator_high = above.printed_bounds(quantity)
+    denominator_low, denominator_high = below.printed_bounds(quantity)
     if numerator_low <= 0 or denominator_low <= 0:
         return None
     low, high = numerator_low / denominator_high, numerator_high / denominator_low

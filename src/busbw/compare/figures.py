@@ -133,6 +133,11 @@ class PointFigures:
         has_all_values = 0 < len(values) == len(self)
         return median(values) if has_all_values and quantity not in self._derived else None
 
+    def printed_bounds(self, quantity: TimeQuantity) -> tuple[float, float]:
+        """Returns the bounds of the median of the printed values before they were rounded."""
+        lows, highs = zip(*map(stats.rounding_bounds, self.positive_values(quantity)), strict=True)
+        return median(lows), median(highs)
+
     def median_per_run(self, quantity: TimeQuantity) -> list[float]:
         """Returns one value per run: the median over the run's cycles, because cycles are not independent.
 

@@ -239,8 +239,19 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
     # multiplies the variance of the mean and divides the number of effective observations.
     inflation = (1 + correlation) / (1 - correlation) if 0 < correlation < 1 else 1.0
     variance_of_mean = sum_of_squares / (stretches - 1) / stretches * inflation
-    low, median, high = np.log(np.quantile(values, [0.25, 0.5, 0.75]))
-    return SampleSummary(float(median), variance_of_mean, max(1.0, stretches / inflation - 1), float(high - low))
+    log_median = math.log(float(np.median(values)))
+    degrees_of_freedom = max(1.0, stretches / inflation - 1)
+    return SampleSummary(log_median, variance_of_mean, degrees_of_freedom, log_quartile_range(values))
+
+
+def log_quartile_range(times_us: Sequence[float] | Vector) -> float:
+    """Returns the interquartile range of the logarithms of the times above 0. 0 without such a time."""
+    values = np.asarray(times_us, dtype=np.float64)
+    values = values[np.isfinite(values) & (values > 0)]
+    if not len(values):
+        return 0.0
+    low, high = np.log(np.quantile(values, [0.25, 0.75]))
+    return float(high - low)
 
 
 def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Interval:

@@ -116,6 +116,14 @@ def test_rounding_bounds_a_change_beyond_the_printed_digits() -> None:
     assert comparison.results[0].rounding == pytest.approx((0.5 / 1.15, 1.5 / 1.05))
 
 
+def test_the_median_of_several_runs_is_rounded_as_their_figures() -> None:
+    a = Log(source="a", tables=(*times([10.1] * 4).tables, *times([10.2] * 4).tables))
+    b = Log(source="b", tables=(*times([100.0] * 4).tables, *times([101.0] * 4).tables))
+    result = compare_logs(a, b).results[0]
+    assert (result.basis, result.compared) == ("means", "time_us")
+    assert result.rounding == pytest.approx((10.1 / 101, 10.2 / 100))
+
+
 def test_the_quantity_with_the_most_digits_is_compared() -> None:
     def one(algbw: float, time: float) -> Log:
         return log([row(1 << 25, {"out_of_place": Figure(time_us=time, algbw_gbps=algbw, derived=())})])
@@ -155,6 +163,22 @@ def test_samples_of_one_run_each_give_intervals_of_the_slowest_rank() -> None:
     assert result.a.median_us == pytest.approx(40, rel=0.01)
     assert result.a.samples == 60
     assert any("busbw ab" in sentence for sentence in comparison.method)
+
+
+def test_a_change_below_the_spread_of_too_few_samples_is_no_change() -> None:
+    fast_first, slow_first = [10, 10, 10, 15, 15], [15, 15, 15, 10, 10]
+
+    def few(slowest_us: Sequence[float]) -> Log:
+        figure = Figure(time_us=float(np.mean(slowest_us)), samples_us=(tuple(slowest_us),))
+        return log([row(size, {"out_of_place": figure}) for size in (1 << 24, 1 << 26)])
+
+    comparison = compare_logs(few(fast_first), few(slow_first))
+    assert [result.basis for result in comparison.results] == ["means", "means"]
+    assert verdicts(comparison) == ["UNCLEAR", "UNCLEAR"]
+    assert comparison.results[0].threshold == pytest.approx(0.5)
+    assert verdicts(compare_logs(few(fast_first), few([2 * time for time in fast_first]))) == ["SLOWER", "SLOWER"]
+    without_samples = times([13] * 2, sizes=[1 << 24, 1 << 26])
+    assert verdicts(compare_logs(few(fast_first), without_samples)) == ["UNCLEAR", "UNCLEAR"]
 
 
 def test_a_significant_but_small_difference_of_two_runs_is_no_change() -> None:
