@@ -25,7 +25,7 @@ from busbw.readers.documents.busbw_records import SearchRecordError
 from busbw.store.layout import StoreEntry, entries
 from busbw.store.rows import MAX_INTEGER, insert_log
 
-VERSION = 5
+VERSION = 6
 """Version of the tables below and their content. An index with another version is rebuilt."""
 
 INDEX, LOCK = ".index.sqlite", ".index.lock"

@@ -3,7 +3,6 @@
 A point is one measurement: one placement of one size.
 """
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -17,9 +16,6 @@ MAX_INTEGER = (1 << 63) - 1
 """Maximum integer that SQLite can store."""
 
 _TIME_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%S")
-
-_CIRCUMSTANCE_NAME = re.compile(r"machine\.|iterations$|version|build$|driver|plugin", re.IGNORECASE)
-"""Names of settings that may explain a change between runs, such as machine.kernel and iterations."""
 
 
 def insert_log(cursor: sqlite3.Cursor, file_id: int, log: Log, *, changed_s: float) -> None:
@@ -101,8 +97,7 @@ def _backend_name(table: Table) -> str | None:
 def _circumstances(table: Table) -> dict[str, str]:
     """Returns properties that may explain a change between runs."""
     versions = {"library": table.library, "program": table.program_version}
-    settings = {name: value for name, value in table.settings.items() if _CIRCUMSTANCE_NAME.search(name)}
-    facts = {name: value for name, value in versions.items() if value} | settings | table.environment
+    facts = {name: value for name, value in versions.items() if value} | table.environment | table.settings
     return comparability.without_run_identity(facts)
 
 

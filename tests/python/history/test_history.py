@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise, permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,6 +185,16 @@ def test_another_build_of_the_same_version_is_a_difference(tmp_path: Path) -> No
         add_run(tmp_path, day, build=build)
     (trend,) = trends_of(tmp_path)
     assert trend.differences(1) == [("busbw_build", "b1", "b2")]
+    assert trend.differences(2) == []
+
+
+@pytest.mark.parametrize("setting", ["gpus_per_thread", "threads", "local_register", "device_implementation"])
+def test_a_setting_that_changes_times_is_a_difference(tmp_path: Path, setting: str) -> None:
+    for day, value in enumerate([1, 2, 2]):
+        changed: dict[str, Any] = {setting: value}
+        add_run(tmp_path, day, **changed)
+    (trend,) = trends_of(tmp_path)
+    assert trend.differences(1) == [(setting, "1", "2")]
     assert trend.differences(2) == []
 
 
