@@ -75,8 +75,9 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
 
 
 def _is_in_group(rank: RankCalls, group: CommunicatorGroup) -> bool:
-    """True if a communicator of the group has the rank."""
-    return any(communicator in rank.trace.own_rank_by_communicator for communicator in group.communicators)
+    """True if a communicator of the group has the rank. The rank's number in the communicator may be unknown."""
+    used = np.unique(rank.trace.operations["communicator"]).tolist()
+    return not {*used, *rank.trace.own_rank_by_communicator}.isdisjoint(group.communicators)
 
 
 def _bandwidths(

@@ -76,6 +76,16 @@ def test_communicators_of_the_same_ranks_are_not_similar() -> None:
     assert len(analysis_of(trace).groups) == 2
 
 
+def test_unknown_numbers_in_the_communicator_do_not_change_the_calls_per_step() -> None:
+    trace = make_trace(ranks=4, steps=6)
+    unknown = tuple(replace(rank, own_rank_by_communicator={}) for rank in trace.ranks)
+    analyses = [analyze(prepare_trace(one)) for one in (trace, replace(trace, ranks=unknown))]
+    known_rows, unknown_rows = (
+        sorted((row.function, row.calls_per_step, row.bytes_per_step) for row in analysis.rows) for analysis in analyses
+    )
+    assert unknown_rows == known_rows
+
+
 def test_without_device_times_only_calls_and_bytes_are_known() -> None:
     analysis = analysis_of(make_trace(ranks=4, calls=CALLS, steps=6, device_clock=DeviceClock.NONE))
     reduce = row_of(analysis, "all_reduce")
