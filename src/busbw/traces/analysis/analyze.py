@@ -8,6 +8,7 @@ import numpy as np
 from busbw.expect import Estimate
 from busbw.system import System
 from busbw.traces.analysis.calls import CallTable, RankCalls
+from busbw.traces.analysis.chance import chance_of_delay
 from busbw.traces.analysis.changes import list_changes
 from busbw.traces.analysis.expected import estimate_row, nodes_of_ranks
 from busbw.traces.analysis.findings import find_late_ranks, find_slow_communicators
@@ -49,7 +50,13 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
             rows[index], expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical
         )
     findings = [
-        *find_late_ranks(ranks, duration_us, prepared.period, clock_error_ns / 1e3),
+        *find_late_ranks(
+            ranks,
+            duration_us,
+            prepared.period,
+            clock_error_ns / 1e3,
+            chance_of=lambda rank: chance_of_delay(rank, arrivals.delays),
+        ),
         *find_slow_communicators(prepared, rows, duration_us),
     ]
     analysis = TraceAnalysis(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces.analysis.calls import CallTable
+from busbw.traces.analysis.chance import Delays
 from busbw.traces.analysis.intervals import Indices, Mask, Values, measure_uncovered
 from busbw.traces.format import ROOTED, SYNCHRONIZING
 from busbw.traces.matching import MatchedOperations
@@ -122,6 +123,8 @@ class Arrivals(NamedTuple):
 
     waiting_ns: Values
     late_ns: Values
+    delays: tuple[Delays, ...]
+    """The lateness of single operations."""
 
 
 def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock_error_ns: float) -> Arrivals:
@@ -139,6 +142,8 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
     # For each rank: intervals in which the rank waits, and in which it delays the others.
     waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
     late: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
+    communicators: list[tuple[int, ...]] = []  # ranks of each element of `matched` that is measured
+    late_in: list[list[int]] = [[] for _ in calls.ranks]  # for each part of `late`: its index in `communicators`
     gaps = np.concatenate([_gaps(calls.start_ns[rank.span], calls.end_ns[rank.span]) for rank in calls.ranks])
     for matched_calls in matched:
         chosen = matched_calls.is_complete & (matched_calls.row >= 0) & ~np.isnan(matched_calls.start_ns).any(axis=1)
@@ -159,10 +164,38 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
             is_late = (last == column) & ((own_late_ns > 0) | np.isnan(own_late_ns))
             own_latest_ns = latest_ns[is_late]
             late[rank].append((own_latest_ns - own_late_ns[is_late], own_latest_ns, steps[is_late, column]))
+            late_in[rank].append(len(communicators))
+        communicators.append(matched_calls.ranks)
     return Arrivals(
         waiting_ns=np.stack([_per_step(waits[rank], step_count) for rank in range(len(calls.ranks))]),
         late_ns=np.stack([_per_step(late[rank], step_count) for rank in range(len(calls.ranks))]),
+        delays=tuple(_list_delays(communicators, late, late_in)),
     )
+
+
+def _list_delays(
+    communicators: Sequence[tuple[int, ...]],
+    late: Sequence[Sequence[tuple[Values, Values, Indices]]],
+    late_in: Sequence[Sequence[int]],
+) -> Iterator[Delays]:
+    """Yields the delays on each communicator, from the intervals in which each rank delays the others.
+
+    `late_in`: for each part of `late`, its index in `communicators`. An unknown delay (NaN) is left out.
+    """
+    parts: list[list[tuple[int, Values]]] = [[] for _ in communicators]  # (rank that delays, delays)
+    for rank, (intervals, indices) in enumerate(zip(late, late_in, strict=True)):
+        if not intervals:
+            continue
+        starts, ends, _ = (np.concatenate(values) for values in zip(*intervals, strict=True))
+        borders = np.cumsum([len(part_starts) for part_starts, _, _ in intervals])[:-1]
+        for index, lengths in zip(indices, np.split(measure_uncovered(starts, ends), borders), strict=True):
+            parts[index].append((rank, lengths[~np.isnan(lengths)]))
+    for ranks, rank_parts in zip(communicators, parts, strict=True):
+        yield Delays(
+            ranks=ranks,
+            last_ranks=np.concatenate([np.full(len(lengths), rank) for rank, lengths in rank_parts]),
+            delays_ns=np.concatenate([lengths for _, lengths in rank_parts]),
+        )
 
 
 def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> Values:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from synthetic_traces import Call, make_trace, split_ranks
 
 from busbw.traces.analysis import RankRow, TraceAnalysis, analyze, prepare_trace
@@ -110,6 +111,40 @@ def test_random_lateness_of_all_ranks_is_no_finding() -> None:
     assert [one for one in analysis.findings if one.kind == "late rank"] == []
 
 
+def set_times(trace: Trace, starts_ns: NDArray[np.int64], ends_ns: NDArray[np.int64]) -> Trace:
+    """Replaces the times of calls. The arrays are [operations, ranks], since one time of a common clock."""
+    ranks = []
+    for one in trace.ranks:
+        operations = one.operations.copy()
+        operations["enqueue_ns"] = operations["device_start_ns"] = starts_ns[:, one.rank]
+        operations["device_end_ns"] = ends_ns[:, one.rank]
+        ranks.append(replace(one, operations=operations, start_ns=trace.ranks[0].start_ns))
+    return replace(trace, ranks=tuple(ranks))
+
+
+def late_ranks_of_job(random: np.random.Generator, steps: int, own_late_ns: int) -> list[str]:
+    """Findings on late ranks of 8 ranks with random computing times. Rank 5 begins each step `own_late_ns` late."""
+    calls = [Call(count=1 << size) for size in range(10, 14)]
+    gaps = 1_000_000 + random.exponential(20_000, (steps * len(calls), 8)).astype(np.int64)
+    gaps[:: len(calls), 5] += own_late_ns
+    durations = gaps.max(axis=1) + 100_000
+    starts = (np.cumsum(durations) - durations)[:, None] + gaps
+    ends = np.repeat((starts.max(axis=1) + 100_000)[:, None], 8, axis=1)
+    analysis = analysis_of(set_times(make_trace(calls=calls, steps=steps), starts, ends))
+    return [finding.text for finding in analysis.findings if finding.kind == "late rank"]
+
+
+@pytest.mark.parametrize("steps", [3, 5, 10])
+def test_few_steps_with_random_lateness_name_no_rank(steps: int) -> None:
+    found = [late_ranks_of_job(np.random.default_rng(seed), steps, 0) for seed in range(20)]
+    assert found == [[]] * 20
+
+
+def test_a_rank_that_is_late_in_each_of_few_steps() -> None:
+    found = [late_ranks_of_job(np.random.default_rng(seed), 8, 300_000) for seed in range(5)]
+    assert all(text.startswith("rank 5 on node-0 arrives") for (text,) in found)
+
+
 def test_lateness_within_the_clock_error_is_not_reported() -> None:
     trace = make_trace(hosts=2, steps=50, noise_ns=20_000, clock_offsets_ns=[0, 10**9], late_ns={6: 4_000})
     analysis = analysis_of(trace)
@@ -126,6 +161,28 @@ def test_a_slow_communicator_is_not_a_late_rank() -> None:
     assert finding.cost_us == pytest.approx(100)
     assert "among ranks 4-7 on node-1 take 3.00 times as long as in 1 similar communicator" in finding.text
     assert all(value == pytest.approx(0, abs=0.1) for value in values(analysis, "late_us"))
+
+
+def transfers_of_groups(steps: int, durations_ns: Sequence[int], spread: float, seed: int, hosts: int) -> TraceAnalysis:
+    """Groups of 4 ranks with random transfer times around their duration."""
+    random, size = np.random.default_rng(seed), 4
+    ranks = size * len(durations_ns)
+    own = durations_ns * random.lognormal(0, spread, (steps, len(durations_ns)))
+    all_ends = np.cumsum(own + 100_000, axis=0)
+    starts, ends = (np.repeat(times.astype(np.int64), size, axis=1) for times in (all_ends - own, all_ends))
+    trace = make_trace(ranks=ranks, hosts=hosts, partitions=[split_ranks(ranks, size)], calls=[Call()], steps=steps)
+    return analysis_of(set_times(trace, starts, ends))
+
+
+def test_few_operations_of_random_duration_name_no_communicator() -> None:
+    assert [transfers_of_groups(3, [50_000] * 6, 0.2, seed, 1).findings for seed in range(20)] == [()] * 20
+
+
+@pytest.mark.parametrize(("hosts", "count"), [(2, 0), (3, 1)])
+def test_a_communicator_between_nodes_is_not_compared_with_those_inside_a_node(hosts: int, count: int) -> None:
+    # With 2 nodes of 6 ranks, ranks 4-7 are on both. With 3 nodes of 4 ranks, each communicator has its own node.
+    analysis = transfers_of_groups(20, [50_000, 100_000, 50_000], 0.01, 0, hosts)
+    assert [finding.kind for finding in analysis.findings] == ["slow communicator"] * count
 
 
 def overlapping_rank(shift_ns: int) -> RankRow:
@@ -147,4 +204,4 @@ def test_overlap(shift_us: int) -> None:
 @pytest.mark.filterwarnings("error")
 def test_one_rank_with_known_lateness_is_not_compared() -> None:
     ranks = [RankRow(rank=0, host="", late_us=1000.0), RankRow(rank=1, host="")]
-    assert list(find_late_ranks(ranks, 5000.0, "recording", 0.0)) == []
+    assert list(find_late_ranks(ranks, 5000.0, "recording", 0.0, chance_of=lambda _: 0.0)) == []
