@@ -102,7 +102,7 @@ def find_slow_communicators(
 def _split_by_nodes(
     trace: Trace, group: CommunicatorGroup, host_by_rank: Mapping[int | None, str]
 ) -> Iterator[list[int]]:
-    """Yields the communicators of a group whose nodes have the same numbers of ranks. Unknown hosts count as one."""
+    """Yields the communicators of a group, by the numbers of ranks on their nodes. Unknown hosts count as one."""
     alike: dict[tuple[int, ...], list[int]] = {}
     for communicator in group.communicators:
         rank_counts = Counter(host_by_rank.get(rank, "") for rank in trace.communicators[communicator].members)
