@@ -77,6 +77,10 @@ def _step_text(comparison: ReplayComparison) -> str:
     text = f"{name}: replayed in {milliseconds_text(comparison.replayed_us)}{interval}"
     if comparison.recorded_us is None:
         return f"{text}; there is no comparable recorded time."
+    text += f", recorded in {milliseconds_text(comparison.recorded_us)}"
+    low_us, high_us = comparison.interval_us or (comparison.replayed_us, comparison.replayed_us)
+    if low_us < comparison.recorded_us < high_us:
+        return f"{text}: no clear difference."
     change = comparison.replayed_us / comparison.recorded_us - 1
     direction = "longer" if change > 0 else "shorter"
-    return f"{text}, recorded in {milliseconds_text(comparison.recorded_us)}: {abs(change):.1%} {direction}."
+    return f"{text}: {abs(change):.1%} {direction}."

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from busbw.cli.main import main
+from busbw.cli.traces import ReplayComparison, print_replay
 from busbw.launchers import Job, local
 
 
@@ -59,3 +60,29 @@ def test_few_long_steps_are_timed(
     (job,) = jobs
     assert [value for flag, value in pairwise(job.arguments) if flag == "-n"] == iterations
     assert ("so only 8 steps are timed" in capsys.readouterr().err) == says_so
+
+
+@pytest.mark.parametrize(
+    ("interval_us", "expected"),
+    [
+        (None, "20.0% shorter."),
+        ((780.0, 820.0), "20.0% shorter."),
+        ((700.0, 1100.0), "recorded in 1 ms: no clear difference."),
+    ],
+)
+def test_a_recorded_time_inside_of_the_interval_is_no_clear_difference(
+    interval_us: tuple[float, float] | None, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    comparison = ReplayComparison(
+        trace="job",
+        step="step 2 of 3",
+        ranks=2,
+        recorded_us=1000.0,
+        replayed_us=800.0,
+        interval_us=interval_us,
+        wrong_elements=None,
+        calls=(),
+        notes=(),
+    )
+    print_replay(comparison)
+    assert capsys.readouterr().out.rstrip().endswith(expected)
