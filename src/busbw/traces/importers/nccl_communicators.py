@@ -91,6 +91,12 @@ class NcclCommunicators:
         index = self._builder.find_or_add_communicator(identity, size)
         if index is None:
             return None
+        if own_rank is not None and rank.own_rank_by_communicator.get(index, own_rank) != own_rank:
+            self._builder.add_problem(
+                "several ranks have one host, process and device; operations of small groups may be at another rank"
+            )
+            rank = self._builder.find_or_add_rank((host, pid, device, own_rank), source)
+            rank.host, rank.pid = host.decode(errors="replace"), int(pid) if pid else None
         if own_rank is not None:
             self._builder.join(rank, index, own_rank)
         added = NcclCommunicator(index, identity, rank, size, own_rank, is_starting)
