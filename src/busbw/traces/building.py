@@ -248,6 +248,8 @@ class TraceBuilder:
             UsageError: There is no operation.
         """
         ranks = self._number_ranks()
+        for _, rank in ranks:
+            self.add_problem("{count} operations are left out because their values are impossible", rank.refused_count)
         if not any(len(rank.operations) for _, rank in ranks):
             texts = self._problem_texts()
             reasons = f": {'; '.join(texts)}" if texts else ""
@@ -257,8 +259,6 @@ class TraceBuilder:
             )
         self._join_listed(ranks)
         self._fill_members(ranks)
-        for _, rank in ranks:
-            self.add_problem("{count} operations are left out because their values are impossible", rank.refused_count)
         trace = Trace(
             name=self._name,
             ranks=tuple(_make_rank(number, rank) for number, rank in ranks),

@@ -107,6 +107,17 @@ def test_a_pointer_that_is_used_again_is_another_communicator(tmp_path: Path) ->
     assert rows(trace, "communicator", "count") == [(0, 1), (1, 2)]
 
 
+def test_ranks_of_containers_with_one_host_and_process_id_are_separate(tmp_path: Path) -> None:
+    paths = []
+    for rank in range(2):
+        paths.append(tmp_path / f"rank{rank}.log")
+        paths[-1].write_text(init_line(10, rank) + call_line("AllReduce", 7) * 3)
+    trace = NCCL_LOG.read(paths)
+    assert [rank.rank for rank in trace.ranks] == [0, 1]
+    assert rows(trace, "count") == [(7,)] * 6
+    assert any("several ranks have one host, process and device" in problem for problem in trace.problems)
+
+
 def test_rccl_numbers_the_calls_of_a_group_and_names_the_rank(tmp_path: Path) -> None:
     text = ""
     for group in range(2):
@@ -281,6 +292,30 @@ def test_collectives_of_pytorch(tmp_path: Path, event: dict[str, object], expect
     assert rows(trace, "function", "count") == [expected]
     is_joined = any("1 coalesced operations" in problem for problem in trace.problems)
     assert is_joined == ("coalesced" in str(event["args"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "splits", "is_assumed"), [("all_to_all", "[]", True), ("all_to_allv", "[2, 2, 2, 2]", False)]
+)
+def test_an_alltoall_without_sizes_of_its_tensors_is_assumed_to_be_equal(
+    tmp_path: Path, name: str, splits: str, is_assumed: bool
+) -> None:
+    event = comms(name, 80, 80, In_split_size=splits, Out_split_size=splits)
+    trace = read_events(tmp_path, event)
+    assert rows(trace, "function", "count") == [(Function.ALLTOALL, 20)]
+    assert any("1 alltoall are taken as equal" in problem for problem in trace.problems) == is_assumed
+
+
+def test_an_operation_with_a_call_and_a_kernel_counts_once_in_a_problem(tmp_path: Path) -> None:
+    call = comms("allreduce_coalesced", 80, 80)
+    trace = read_events(tmp_path, call, call | {"cat": "kernel", "name": "ncclDevKernel_Generic", "dur": 3})
+    assert rows(trace, "function", "device_end_ns") == [(Function.ALL_REDUCE, 3001)]
+    assert any("1 coalesced operations" in problem for problem in trace.problems)
+
+
+def test_impossible_values_are_a_reason_for_an_empty_trace(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="1 operations are left out because their values are impossible"):
+        read_events(tmp_path, comms("allreduce", -5, -5))
 
 
 def test_waits_and_uneven_gathers_are_no_operations(tmp_path: Path) -> None:

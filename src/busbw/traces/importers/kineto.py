@@ -70,6 +70,8 @@ class _RankReader:
         self._kernels = [array("q") for _ in range(5)]
         """"External id", start, end, stream and channels of each kernel."""
         self._last_kernel_id = _NO_ID
+        self._call_ids: set[int] = set()
+        """"External id" of the operations that an event of a call has described so far."""
 
     def read(self) -> None:
         """Reads the file."""
@@ -132,6 +134,10 @@ class _RankReader:
         name, ranks_text = str(arguments.get("Process Group Name", "")), str(arguments.get("Process Group Ranks"))
         if not is_operation(str(arguments["Collective name"])):
             return
+        if is_call:
+            self._call_ids.add(identity)
+        elif identity != _NO_ID and identity in self._call_ids:
+            return  # the operation is known, and its problems are counted
         key = (name, size, ranks_text)
         if key not in self._communicators:
             members = self._members(arguments, name, size)

@@ -127,6 +127,9 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
             return _list_pairs(builder, operation, base)
         if not operation.are_splits_known or inputs != outputs or inputs % size:
             return [_unknown_alltoall(builder, operation, base)]
+        if not operation.input_splits and not name.startswith("alltoallv"):
+            # PyTorch also records an alltoall of a list of tensors by this name, and not their sizes.
+            builder.add_problem("{count} alltoall are taken as equal, because the recording does not tell their parts")
         count = inputs // size
     # PyTorch's names with "oop" are out of place, such as "_reduce_oop".
     is_in_place = function in (Function.ALL_REDUCE, Function.BROADCAST, Function.REDUCE) and "oop" not in name
