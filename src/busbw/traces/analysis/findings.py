@@ -10,6 +10,7 @@ from busbw.traces.analysis.chance import MAX_CHANCE, chance_of_majority
 from busbw.traces.analysis.groups import members_text
 from busbw.traces.analysis.intervals import Values
 from busbw.traces.analysis.prepare import PreparedTrace
+from busbw.traces.analysis.transfers import median_by_key
 from busbw.traces.analysis.types import CommunicatorGroup, Finding, OperationRow, RankRow
 from busbw.traces.format import SYNCHRONIZING
 from busbw.traces.model import Trace
@@ -64,19 +65,22 @@ def find_slow_communicators(
     longer than one inside a node.
     """
     trace, groups = prepared.trace, prepared.groups
-    times: dict[int, dict[int, Values]] = {}  # transfer times in us, by index of the operation row and communicator
+    # Transfer times in us and their medians, by index of the operation row and communicator.
+    times: dict[int, dict[int, Values]] = {}
+    medians: dict[int, dict[int, float]] = {}
     for matched in prepared.matched:
         if matched.function not in SYNCHRONIZING:
             continue
         is_chosen = matched.is_complete & (matched.row >= 0)
         chosen_rows, chosen_us = matched.row[is_chosen], matched.transfer_ns[is_chosen] / 1e3
-        for row_index in np.unique(chosen_rows).tolist():
+        for row_index, median_us in median_by_key(chosen_rows, chosen_us).items():
+            medians.setdefault(row_index, {})[matched.communicator] = median_us
             times.setdefault(row_index, {})[matched.communicator] = chosen_us[chosen_rows == row_index]
     host_by_rank: dict[int | None, str] = {rank.rank: rank.host for rank in trace.ranks}
     for group in groups:
         for alike in _split_by_nodes(trace, group, host_by_rank):
             for communicator in alike:
-                comparison = _compare_transfers(communicator, alike, times, rows)
+                comparison = _compare_transfers(communicator, alike, times, medians, rows)
                 own_us, others_us = comparison.own_us, comparison.others_us
                 cost_us = own_us - others_us
                 is_slow = others_us > 0 and own_us > _MIN_SLOW_RATIO * others_us
@@ -127,24 +131,25 @@ def _compare_transfers(
     communicator: int,
     alike: Sequence[int],
     times: Mapping[int, Mapping[int, Values]],
+    medians: Mapping[int, Mapping[int, float]],
     rows: Sequence[OperationRow],
 ) -> _Comparison:
     """Compares the transfer times of a communicator with those of the others in `alike`.
 
-    `times`: transfer times in us, by index of the operation row and communicator.
+    `times`, `medians`: transfer times in us and their medians, by index of the operation row and communicator.
     """
     own_us = others_us = 0.0
     longer_count = operation_count = 0
-    for row_index, by_communicator in times.items():
+    for row_index, median_by_communicator in medians.items():
         others = [
-            float(np.median(by_communicator[other]))
+            median_by_communicator[other]
             for other in alike
-            if other != communicator and other in by_communicator
+            if other != communicator and other in median_by_communicator
         ]
-        if communicator in by_communicator and others:
-            own, other_median_us = by_communicator[communicator], float(np.median(others))
+        if communicator in median_by_communicator and others:
+            own, other_median_us = times[row_index][communicator], float(np.median(others))
             calls_per_step = rows[row_index].calls_per_step
-            own_us += float(np.median(own)) * calls_per_step
+            own_us += median_by_communicator[communicator] * calls_per_step
             others_us += other_median_us * calls_per_step
             longer_count += int((own > other_median_us).sum())
             operation_count += len(own)

@@ -13,7 +13,7 @@ from busbw.collectives import collectives
 from busbw.traces.analysis.calls import FUNCTION_NAMES, UNKNOWN_SIZE, RankCalls
 from busbw.traces.analysis.prepare import PreparedTrace, group_of_communicator
 from busbw.traces.analysis.transfers import transfers_by_row
-from busbw.traces.analysis.types import CommunicatorGroup, OperationRow
+from busbw.traces.analysis.types import OperationRow
 from busbw.traces.format import DATATYPE_NAMES, UNKNOWN_BYTE, Algorithm, Protocol
 from busbw.units import bandwidth_gbps
 
@@ -33,7 +33,11 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
     fields = np.concatenate([rank.trace.operations[list(_FIELDS)][rank.first_operations] for rank in calls.ranks])
     group_of = group_of_communicator(groups)
     # A row has the calls of all ranks. Their number divided by the steps of all ranks is the number per rank and step.
-    steps_of_all_ranks = [sum(rank.step_count for rank in calls.ranks if _is_in_group(rank, group)) for group in groups]
+    steps_by_communicators = [(_communicators_of(rank), rank.step_count) for rank in calls.ranks]
+    steps_of_all_ranks = [
+        sum(steps for own, steps in steps_by_communicators if not own.isdisjoint(group.communicators))
+        for group in groups
+    ]
     transfers = transfers_by_row(prepared.matched)
     order = np.argsort(prepared.rows, kind="stable")
     bounds = np.searchsorted(prepared.rows[order], np.arange(prepared.rows.max(initial=-1) + 2))
@@ -74,10 +78,9 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
     return tuple(rows)
 
 
-def _is_in_group(rank: RankCalls, group: CommunicatorGroup) -> bool:
-    """True if a communicator of the group has the rank. The rank's number in the communicator may be unknown."""
-    used = np.unique(rank.trace.operations["communicator"]).tolist()
-    return not {*used, *rank.trace.own_rank_by_communicator}.isdisjoint(group.communicators)
+def _communicators_of(rank: RankCalls) -> set[int]:
+    """Returns the communicators that have the rank. The rank's number in a communicator may be unknown."""
+    return {*np.unique(rank.trace.operations["communicator"]).tolist(), *rank.trace.own_rank_by_communicator}
 
 
 def _bandwidths(
