@@ -26,6 +26,7 @@
 #include "options/options.hpp"
 #include "output/private_stdout.hpp"
 #include "output/record_writer.hpp"
+#include "output/text_stream.hpp"
 #include "rendezvous/world/world.hpp"
 #include "replay/replay_step.hpp"
 #include "run/launched_run.hpp"
@@ -119,12 +120,14 @@ std::string purpose_text(const Invocation& invocation) {
   return fmt::format("Measures {}, which {}.", entry->name, entry->description);
 }
 
-/// Prints one line per GPU: index, bus id, name. If there is no GPU, the reason goes to stderr; that is not an error.
-void list_devices(const std::string& program) {
+/// Returns one line per GPU: index, bus id, name. If there is no GPU, the reason goes to stderr; that is not an error.
+std::string device_lines(const std::string& program) {
   const GpuSurvey survey = survey_gpus(/*forks_follow=*/false);
   if (survey.gpus.empty()) print_stderr(program, "no GPU: " + survey.no_gpu_reason);
+  std::string lines;
   for (std::size_t i = 0; i < survey.gpus.size(); ++i)
-    fmt::print("{} {} {}\n", i, survey.gpus[i].bus_id, survey.gpus[i].name);
+    lines += fmt::format("{} {} {}\n", i, survey.gpus[i].bus_id, survey.gpus[i].name);
+  return lines;
 }
 
 /// Replaces closed standard streams by /dev/null. Otherwise the next opened file would get such a descriptor and
@@ -134,20 +137,16 @@ void occupy_standard_descriptors() {
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
 }
 
-/// Prints the requested information instead of a measurement.
-void print_information(InfoRequest request, const Invocation& invocation) {
+/// Returns the requested information, which is printed instead of a measurement.
+std::string information_text(InfoRequest request, const Invocation& invocation) {
   switch (request) {
-    case InfoRequest::help:
-      fmt::print("{}", help_text(invocation.program, purpose_text(invocation), invocation.collective));
-      return;
-    case InfoRequest::version: fmt::print("{}", version_text()); return;
-    case InfoRequest::devices: list_devices(invocation.program); return;
-    case InfoRequest::world: {
-      const World world = detect_world(process_environment);
-      fmt::print("{} {} {}\n", world.rank, world.size, world.launcher);
-      return;
-    }
+    case InfoRequest::help: return help_text(invocation.program, purpose_text(invocation), invocation.collective);
+    case InfoRequest::version: return version_text();
+    case InfoRequest::devices: return device_lines(invocation.program);
+    case InfoRequest::world: break;
   }
+  const World world = detect_world(process_environment);
+  return fmt::format("{} {} {}\n", world.rank, world.size, world.launcher);
 }
 
 /// Runs the program and returns its exit code.
@@ -165,7 +164,7 @@ int run(int argc, char** argv) {
   auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment,
                               detect_launched_processes);
   if (const auto* request = std::get_if<InfoRequest>(&parsed)) {
-    print_information(*request, invocation);
+    TextStream(STDOUT_FILENO).write(information_text(*request, invocation));
     return 0;
   }
   auto& options = std::get<Options>(parsed);

@@ -35,6 +35,14 @@ def test_a_closed_stdout_does_not_put_the_table_into_the_records(programs: Progr
     assert of_kind(records, "end")
 
 
+@pytest.mark.parametrize("flag", ["--help", "--version", "--world"])
+@pytest.mark.parametrize("where", [">&-", ">/dev/full"])
+def test_information_that_cannot_be_written_is_an_error(programs: Programs, flag: str, where: str) -> None:
+    done = shell(programs, f"all_reduce_perf {flag} {where}")
+    assert done.returncode == 3
+    assert "cannot write to standard output" in done.stderr
+
+
 @pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
 def test_a_full_stderr_does_not_change_the_exit_code(programs: Programs, where: str) -> None:
     assert shell(programs, f"all_reduce_perf -b 1Q {where}").returncode == 2
