@@ -51,6 +51,11 @@ void AbortState::tolerate_losses(bool is_tolerated) {
   tolerates_losses_ = is_tolerated;
 }
 
+bool AbortState::tolerates_losses() const {
+  const std::scoped_lock lock(mutex_);
+  return tolerates_losses_;
+}
+
 bool AbortState::withdraw(const std::string& reason, const std::function<void(const std::string&)>& on_status) {
   const std::scoped_lock lock(mutex_);
   if (!tolerates_losses_ || failure_) return false;

@@ -39,6 +39,7 @@ class AbortState {
 
   /// See Job::tolerate_losses.
   void tolerate_losses(bool is_tolerated);
+  bool tolerates_losses() const;
   /// Ends the ranks of this process with `reason`, and first passes the reason to `on_status`. Returns false if the job
   /// does not tolerate losses or has failed.
   bool withdraw(const std::string& reason, const std::function<void(const std::string&)>& on_status);

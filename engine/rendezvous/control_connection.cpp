@@ -88,10 +88,11 @@ void ControlConnection::exchange_frames() {
     if (!is_silent_tick) continue;
     if (has_sent_leave) ++ticks_since_leave;
     ++silent_ticks;
-    if (silent_ticks > max_silent_ticks_)
-      return on_connection_lost(
-          fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
-                      max_silent_ticks_ * kTickMs * 1e-3));
+    if (silent_ticks > max_silent_ticks_) {
+      on_connection_lost(fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
+                                     max_silent_ticks_ * kTickMs * 1e-3));
+      return send_loss_of_store();
+    }
   }
 }
 
@@ -114,6 +115,13 @@ void ControlConnection::send_leave() {
 void ControlConnection::on_connection_lost(const std::string& cause) {
   is_lost_ = true;
   on_lost_(cause);
+}
+
+/// Sends process 0 the message of its own loss. If process 0 was stopped and continues, it reads this message before it
+/// notices that connections closed meanwhile. So it does not name a process that only ended because of it.
+void ControlConnection::send_loss_of_store() {
+  if (abort_state_.tolerates_losses()) return;  // the job may continue without this process
+  if (const auto failure = abort_state_.failure()) channel_.send(FrameKind::abort, packed(*failure));
 }
 
 /// Returns the progress of each local rank, as ProcessTracker::record_heartbeat reads it.

@@ -52,6 +52,7 @@ class ControlConnection {
   bool send_own_failure();
   void send_leave();
   void on_connection_lost(const std::string& cause);
+  void send_loss_of_store();
   Bytes make_heartbeat() const;
 
   TcpChannel channel_;  // after `start`, used only by the thread

@@ -381,6 +381,9 @@ void TcpStoreServer::write(std::uint64_t id) {
                                    connection.output.size() - connection.sent_bytes, MSG_NOSIGNAL);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return set_watches_writable(connection, id, true);
+    // The client has closed the connection. Frames that it sent before can still be received, and read() closes later.
+    const bool is_closed_by_client = written < 0 && (errno == EPIPE || errno == ECONNRESET);
+    if (is_closed_by_client) break;
     if (written <= 0) return close(id);
     connection.sent_bytes += static_cast<std::size_t>(written);
   }

@@ -110,6 +110,11 @@ class FakeServer {
   void set_behavior(Behavior behavior) { behavior_ = behavior; }
   /// Number of heartbeats from all clients so far.
   int heartbeats() const { return heartbeats_; }
+  /// Message of the last failure that a client has sent. Empty before.
+  std::string failure_message() const {
+    const std::scoped_lock lock(mutex_);
+    return failure_message_;
+  }
 
  private:
   struct ClientConnection {
@@ -145,6 +150,12 @@ class FakeServer {
         return channel.send(FrameKind::challenge, connection.handshake->challenge());
       case FrameKind::greeting: return channel.send(FrameKind::welcome, connection.handshake->welcome(kToken, "far"));
       case FrameKind::heartbeat: ++heartbeats_; return channel.send(FrameKind::heartbeat, {});
+      case FrameKind::abort: {
+        MessageReader reader(received.body);
+        const std::scoped_lock lock(mutex_);
+        failure_message_ = unpack_failure(reader).message;
+        return;
+      }
       case FrameKind::request: {
         const auto number = MessageReader(received.body).take<StoreRequest>().number;
         const Bytes broadcast = MessageWriter().add(std::size_t{0}).add(std::span<const std::byte>()).bytes();
@@ -160,6 +171,8 @@ class FakeServer {
   std::atomic<Behavior> behavior_;
   std::atomic<bool> stops_{false};
   std::atomic<int> heartbeats_{0};
+  mutable std::mutex mutex_;  // guards failure_message_
+  std::string failure_message_;
   std::thread thread_;
 };
 

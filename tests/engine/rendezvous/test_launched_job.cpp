@@ -53,9 +53,8 @@ std::string failure_with_fake_process(double silence_s, const std::function<void
   return sentence;
 }
 
-/// Runs process 1 of two with a fake process 0. Returns the failure message.
-std::string failure_with_fake_server(FakeServer::Behavior behavior, double silence_s) {
-  FakeServer server(FakeServer::Behavior::answers);
+/// Runs process 1 of two with `server` as process 0, which changes to `behavior`. Returns the failure message.
+std::string failure_with_fake_server(FakeServer& server, FakeServer::Behavior behavior, double silence_s) {
   Membership membership = member_of(1, 2, at_loopback(server.port()));
   membership.silence_s = silence_s;
   LaunchedJob job(membership, silent());
@@ -72,6 +71,11 @@ std::string failure_with_fake_server(FakeServer::Behavior behavior, double silen
   REQUIRE(job.failure());
   CHECK(job.failure()->exit == ExitCode::rank_lost);
   return job.failure()->message;
+}
+
+std::string failure_with_fake_server(FakeServer::Behavior behavior, double silence_s) {
+  FakeServer server(FakeServer::Behavior::answers);
+  return failure_with_fake_server(server, behavior, silence_s);
 }
 
 std::string sentence_of_joining(const Membership& membership, const JoinCallbacks& callbacks = silent()) {
@@ -235,6 +239,16 @@ TEST_CASE("LaunchedJob: the other processes detect every kind of loss of process
               {lost_text + "it sent nothing for 1 s", "stopped"});
   check_names(failure_with_fake_server(FakeServer::Behavior::sends_invalid_frames, 30),
               {"lost its connection to process 0 on far in phase timing: ", "invalid message"});
+}
+
+TEST_CASE("LaunchedJob: a process 0 that was stopped receives its own loss when it continues") {
+  FakeServer server(FakeServer::Behavior::answers);
+  const std::string message = failure_with_fake_server(server, FakeServer::Behavior::nothing, 1);
+  CHECK(server.failure_message().empty());
+  server.set_behavior(FakeServer::Behavior::answers);
+  for (int i = 0; i < kTimeoutMs / 10 && server.failure_message().empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(server.failure_message() == message);
 }
 
 TEST_CASE("LaunchedJob: a process that leaves is not lost") {

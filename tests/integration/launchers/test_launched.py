@@ -312,7 +312,15 @@ def test_a_stopped_process_is_named_and_the_rows_are_kept(programs: Programs) ->
             if process == 0:
                 assert len(rows_by_pattern(ended.stdout)) >= 2
                 assert read_records(job[0].records_path())[-1]["kind"] == "end"
-        job[victim].kill_group()
+        if victim != 0:
+            job[victim].kill_group()
+    # The others ended only because of process 0, so it must not blame them when it continues.
+    send_signal(jobs[0][0].pid, signal.SIGCONT)
+    continued = jobs[0][0].finish()
+    end = read_records(jobs[0][0].records_path())[-1]
+    assert continued.code == 4
+    assert continued.sentence().startswith(f"all_gather_perf: rank 0 (process 0 on {HOST}) was lost in phase ")
+    assert end["message"] == continued.sentence().removeprefix("all_gather_perf: ")
 
 
 @pytest.mark.parametrize("to", [[0], [1], [0, 1, 2]], ids=["first", "second", "all"])
