@@ -51,6 +51,11 @@ CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
         "log-gpudirect",
         "slow",
     ),
+    "no connection of one host with GPUDirect": (
+        lambda: changed(IB, "/GDRDMA", "", host="node1"),
+        "log-gpudirect",
+        "slow",
+    ),
     "GPUDirect off on a host without connections in the log": (
         lambda: with_messages(
             [line for line in IB if not ("node1:" in line and "via NET" in line)],

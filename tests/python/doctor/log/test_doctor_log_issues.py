@@ -32,6 +32,7 @@ KNOWN_WARNING = "init.cc:748 NCCL WARN Duplicate GPU detected : rank 3 and rank 
 HARMLESS_WARNINGS = (
     "misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
     "transport/net_ib/common.cc:153 NCCL WARN NET/IB : mlx5_3:1 GID table changed",
+    "transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : client reregistration",
     "init.cc:621 NCCL WARN NCCL_WORK_FIFO_BYTES=5 is being ignored because it is not a power of 2.",
 )
 
@@ -48,6 +49,7 @@ def test_the_cause_is_among_the_first_findings(tmp_path: Path, issue: Issue) -> 
     "warning",
     [
         "transport/net_ib.cc:1192 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<60054> with error 5, opcode 48",
+        "transport/nvls.cc:157 NCCL WARN Cuda failure 'out of memory'",
         "enqueue.cc:123 NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
     ],
 )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from busbw.doctor.model import Damage, Finding, Unreadable, check, require
+from busbw.doctor.model import Damage, Finding, Severity, Unreadable, check, require
 from busbw.doctor.nccl_log.nccl_log import Connection, Message, NcclLog
 
 _PEERS_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
@@ -82,16 +82,17 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
         problem = f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}"
         yield Finding("slow", problem, (next(iter(adapters.values())).evidence,), subject=host)
     setting = log.setting(_GPUDIRECT_OFF)
-    for host, on_host in connections.items():
-        received = [connection for connection in on_host if connection.is_receive]
+    all_received = [connection for on_host in connections.values() for connection in on_host if connection.is_receive]
+    # Data through host memory is avoidable if a setting turns GPUDirect RDMA off, or if other connections use it.
+    # Otherwise the hosts may not support it.
+    is_used = any("/GDRDMA" in connection.via for connection in all_received)
+    severity: Severity = "slow" if setting is not None or is_used else "risk"
+    for host, received in _group_by_host(all_received).items():
         staged = [connection for connection in received if "/GDRDMA" not in connection.via]
         if staged and host not in disabled:
-            # This is avoidable if a setting turns GPUDirect RDMA off, or if other connections of the host use it.
-            # Otherwise the host may not support it.
-            is_avoidable = setting is not None or len(staged) < len(received)
             problem = f"{len(staged)} of {len(received)} connections to {host} copy data through host memory"
             evidence = (staged[0].evidence, *((setting,) if setting else ()))
-            yield Finding("slow" if is_avoidable else "risk", problem, evidence, subject=host)
+            yield Finding(severity, problem, evidence, subject=host)
 
 
 @check(

@@ -14,8 +14,8 @@ from busbw.units import count_text
 _MAX_EVIDENCE = 3
 """Maximum number of messages in the evidence of a finding."""
 _HARMLESS = re.compile(
-    r"Failed to open libibverbs|GID table change|Got non-fatal async event|NCCL_\w+\W.*\bignor|NET/Plugin"
-    r"|P2P is disabled between connected GPUs"
+    r"Failed to open libibverbs|(?:GID table|LID|P_Key|SM) change|port active|client reregistration"
+    r"|non-fatal async event|NCCL_\w+\W.*\bignor|NET/Plugin|P2P is disabled between connected GPUs"
 )
 """Warnings after which a job goes on. Where they matter, other checks read them."""
 
