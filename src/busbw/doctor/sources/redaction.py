@@ -28,17 +28,19 @@ _ENVIRONMENT = f"{FACTS}environment.json"
 _PSEUDONYM = re.compile(r"(?:host|domain|user|name|serial|secret)-\d+")
 """Pseudonym that an earlier rule has inserted. Later rules leave it unchanged."""
 _NAMES = {
-    # Tokens of GitHub, GitLab, Hugging Face and Slack.
-    r"\b(?:gh[opsru]_|github_pat_|glpat-|hf_|xox[abp]-)[\w-]{8,}": "secret",
+    # Tokens of GitHub, GitLab, Hugging Face, NVIDIA, OpenAI, Slack and AWS, and JSON Web Tokens such as SLURM_JWT.
+    r"\b(?:gh[opsru]_|github_pat_|glpat-|hf_|nvapi-|sk-|xox[abp]-)[\w-]{8,}|\bA[KS]IA[A-Z0-9]{16}\b"
+    r"|\beyJ[\w-]{8,}(?:\.[\w-]+)+": "secret",
     # password=..., "api_key": "..."
     r"(?i)(?:token|passw(?:or)?d|secret|api_?key)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;&]+)": "secret",
     r"\bip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w.-]+)?\b": "host",  # ip-10-0-0-1.ec2.internal, in clouds
     # user@host.domain, but not a unit of systemd such as getty@tty1.service
     r"(?<![\w.+-])[\w.+-]+@(?![\w.:-]*\.(?:service|socket|target|timer|slice)\b)[\w-]+(?:\.[\w-]+)+": "user",
     r"(?<=\[)[\w.-]+(?=@)": "user",  # [user@host
-    # /home/user, /users/user
-    r"(?:^|(?<=[/\s:=\"'(,]))(?:home|[uU]sers)/([^/\s:;,'\"<>()%]+)": "user",
-    # NodeName=..., as scontrol prints it
+    # /home/user, /scratch/user, /lustre/users/user
+    r"(?:^|(?<=[/\s:=\"'(,]))(?:(?:home|[uU]sers|scratch|fsx|lustre|gpfs)/)+([^/\s:;,'\"<>()%]+)": "user",
+    # NodeName=..., Reason=..., as scontrol prints them
+    r"(?m)\b(?:Comment|Reason|Extra)=(.+)$": "name",
     r"\b(?:NodeName|NodeHostName|NodeAddr|Owner|UserId|Account|Partitions)=([^\s(]+)": "name",
     # Serial Number: ..., vendor SN: ..., but not a path such as /serial: ...
     r"(?i)(?:(?<!/)serial(?:[ _]?n(?:umber|um|o))?|\b(?:vendor )?sn)[\"']?"
@@ -50,10 +52,10 @@ name."""
 _UUID = r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9a-fA-F])"
 # Identifier of a container, or any other SHA-256 digest.
 _DIGEST = r"(?<![0-9a-fA-F])[0-9a-f]{64}(?![0-9a-fA-F])"
-# 6 bytes of Ethernet, 8 of a GUID or 20 of IP over InfiniBand; or 6 bytes after "enx" in the name of an interface.
+# 6 bytes of Ethernet, 8 of a GUID or 20 of IP over InfiniBand; or 6 bytes in an interface's name, or of a network boot.
 _HARDWARE = (
     r"(?<![\w:])[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}(?:(?::[0-9a-fA-F]{2}){2}|(?::[0-9a-fA-F]{2}){14})?(?![\w:])"
-    r"|(?<=\benx)[0-9a-f]{12}\b"
+    r"|(?<=\benx)[0-9a-f]{12}\b|(?<=\bBOOTIF=01-)[0-9a-fA-F]{2}(?:-[0-9a-fA-F]{2}){5}\b"
 )
 _GUID = r"(?<![\w:])[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}(?![\w:])|(?i:(?<=guid: 0x)|(?<=guid:\t0x))[0-9a-fA-F]{16}\b"
 _IPV6 = r"(?<![\w:.])(?:[0-9a-fA-F]{0,4}:){2,7}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4})(?![\w:])"
@@ -68,8 +70,8 @@ _VERSION_WORDS = ("version", "firmware", "driver", "fw", "pkg", "release")
 _CONTEXT_LENGTH = 24
 """Number of characters before the version in which such a word counts."""
 _VARIABLE_WITH_NAME = re.compile(
-    r"USER|ACCOUNT|HOST|NODELIST|NODENAME|NODE_ALIASES|LAUNCH_NODE|JOB_NAME|COMMENT|PARTITION|RESERVATION|CLUSTER_NAME"
-    r"|TOPOLOGY_ADDR$|SUBMIT_|QOS|NAMESPACE"
+    r"USER|ACCOUNT|HOST|NODELIST|NODENAME|NODE_ALIASES|LAUNCH_NODE|JOB_NAME|COMMENT|PARTITION|RESERVATION|CLUSTER"
+    r"|TOPOLOGY_ADDR$|SUBMIT_|QOS|NAMESPACE|JOB_GROUP|LICENSES|WCKEY|STEPMGR|node_regex|precondition_transports"
 )
 """Part of the name of a variable that holds names of users, hosts or jobs. All words of its value are replaced."""
 _WORD_WITH_LETTER = re.compile(r"[^,.:;/|\[\]\s]*[A-Za-z][^,.:;/|\[\]\s]*")
@@ -246,7 +248,7 @@ class _Redaction:
         return match[0].removesuffix(name) + self._pseudonyms.name(kind, name)
 
     def _hardware(self, match: re.Match[str]) -> str:
-        digits = self._pseudonyms.hardware(bytes.fromhex(match[0].replace(":", ""))).hex()
+        digits = self._pseudonyms.hardware(bytes.fromhex(re.sub("[:-]", "", match[0]))).hex()
         group_length = match[0].find(":")  # 2 digits, or 4 of a GUID; -1: no colons
         return ":".join(re.findall("." * group_length, digits)) if group_length > 0 else digits
 

@@ -42,6 +42,14 @@ SECRETS = {
     "password": "hunter2hunter2",
     "job name": "secretproject",
     "node list": "rackseven",
+    "user of a scratch folder": "mmuster",
+    "user of another shared folder": "kwong",
+    "token of Slurm": "eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjE2fQ.abcDEF_123",
+    "cluster": "hyperion",
+    "key of a session": "0123456789abcdef-fedcba9876543210",
+    "comment": "reserved for Carol",
+    "address of a network boot": "b0-88-c2-77-12-34",
+    "key of NVIDIA": "nvapi-0123456789abcdef",
 }
 TEXT = """node gpunode017 (gpunode017.cluster.example), home /home/jdoe/nccl, data /scratch/jdoe
 mbox@mail.example.org
@@ -49,6 +57,8 @@ inet 10.37.4.219/24 via 141.76.12.33 inet6 fd12:3456:789a:1::5 fe80::a288:c2ff:f
 Node GUID: 0xa088c20300771234 node_guid a088:c203:0077:1234 gid fe80:0000:0000:0000:a088:c203:0077:1234
 GPU-5d4ad1f2-3c6a-2a1b-9f10-0123456789ab <serial>1650922014335</serial> Serial Number: 1650922014335 at 0000:1b:00.0
 token=ghp_0123456789abcdefghij NodeName=rackseven001 password: hunter2hunter2 enxa088c2771234 firmware 231.2.63.0
+   Reason=reserved for Carol
+BOOTIF=01-b0-88-c2-77-12-34 /scratch/mmuster/lib:/fsx/kwong/lib nvapi-0123456789abcdef
 """
 
 
@@ -62,6 +72,9 @@ def machine_with_secrets() -> TestMachine:
         "SLURM_JOB_NODELIST": "rackseven[001-064],gpunode017",
         "SLURM_JOB_USER": "jdoe",
         "SLURM_NNODES": "64",
+        "SLURM_JWT": SECRETS["token of Slurm"],
+        "SLURM_WORKING_CLUSTER": "hyperion:slurmctl:6817:9984:109",
+        "OMPI_MCA_orte_precondition_transports": SECRETS["key of a session"],
     }
     return (
         machine.with_file("proc/sys/kernel/hostname", "gpunode017\n")
@@ -207,7 +220,9 @@ def test_an_invalid_environment_is_empty() -> None:
     assert msgspec.json.decode(replaced.files["facts/environment.json"]) == {"variables": {}}
 
 
-@pytest.mark.parametrize("folder", ["/home/", "/mnt/home/", "/users/", "/Users/", "/lustre/users/"])
+@pytest.mark.parametrize(
+    "folder", ["/home/", "/mnt/home/", "/users/", "/Users/", "/lustre/users/", "/scratch/", "/fsx/"]
+)
 def test_home_folders_of_other_users_do_not_show_their_names(folder: str) -> None:
     capture = redact(Capture({"etc/nccl.conf": f"NCCL_TOPO_FILE={folder}erin/topo.xml".encode()}, Manifest()))
     assert capture.files["etc/nccl.conf"] == f"NCCL_TOPO_FILE={folder}user-1/topo.xml".encode()
