@@ -9,7 +9,7 @@ from busbw.doctor.cost import Job, estimate_cost
 from busbw.doctor.model import Check, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.check import Subject
 from busbw.doctor.result import Missing, Result, make_reported_finding, sort_key
-from busbw.units import plain
+from busbw.units import plain, shorten
 
 LIMIT_S = 4.0
 """Time limit of all checks together. A check that waits for a device ends without a decision."""
@@ -36,10 +36,10 @@ class _Outcome(Generic[Subject]):
                 self.findings.append(finding)
             self.undecided_text = None
         except NotApplicable as reason:
-            self.not_applicable = str(reason)
+            self.not_applicable = shorten(str(reason))
             self.undecided_text = None
         except Unreadable as error:
-            self.undecided_text = str(error)
+            self.undecided_text = shorten(str(error))
         except Exception as error:
             # A machine or a log can have values in any form, and one check must not end the other checks.
             error_text = f"{type(error).__name__} {plain(str(error))[:80]}".rstrip()

@@ -8,10 +8,13 @@ from msgspec import UNSET, Struct, UnsetType
 from busbw.doctor.cost import Cost
 from busbw.doctor.model import Check, Evidence, Finding, Severity
 from busbw.doctor.model.check import SEVERITIES, Subject
+from busbw.units import shorten
 
 FORMAT = 1
 ALL_CHECKS = "all"
 """Check name for a node without a record, or a log without messages: nothing could be checked."""
+_MAX_TEXT_LENGTH = 400
+"""Maximum length of a problem, and of a value in its evidence."""
 
 
 class ReportedFinding(Struct, kw_only=True, frozen=True):
@@ -60,14 +63,17 @@ class Result(Struct, kw_only=True, frozen=True):
 def make_reported_finding(check: Check[Subject], finding: Finding, estimate: Cost | None) -> ReportedFinding:
     """Returns a finding with the texts of its check. `estimate`: its cost, or None if it cannot be estimated."""
     fix = finding.fix or check.fix
-    if finding.subject is not None and check.area in {"gpu", "nic"}:
-        fix = _fill_placeholder(fix, finding.subject)
+    subject = UNSET if finding.subject is None else shorten(finding.subject)
+    if subject is not UNSET and check.area in {"gpu", "nic"}:
+        fix = _fill_placeholder(fix, subject)
     return ReportedFinding(
         check=check.name,
         severity=finding.severity,
-        subject=UNSET if finding.subject is None else finding.subject,
-        problem=finding.problem,
-        evidence=finding.evidence,
+        subject=subject,
+        problem=shorten(finding.problem, _MAX_TEXT_LENGTH),
+        evidence=tuple(
+            Evidence(shorten(each.source), shorten(each.value, _MAX_TEXT_LENGTH)) for each in finding.evidence
+        ),
         cost=UNSET if estimate is None else estimate,
         cost_text=finding.cost or check.cost,
         fix=fix,

@@ -13,7 +13,7 @@ from busbw.doctor.model.check import (
     make_check,
     require,
 )
-from busbw.doctor.model.machine import Absent, Machine, absolute_path
+from busbw.doctor.model.machine import Absent, Machine, key_text
 
 __all__ = [
     "Absent",
@@ -26,8 +26,8 @@ __all__ = [
     "NotApplicable",
     "Severity",
     "Unreadable",
-    "absolute_path",
     "check",
+    "key_text",
     "make_check",
     "require",
 ]

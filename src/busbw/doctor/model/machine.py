@@ -3,12 +3,13 @@
 import re
 from contextlib import suppress
 from typing import TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
 
 from busbw.doctor.model.check import Evidence, Unreadable
-from busbw.doctor.model.tree import FACTS, LATER, Tree, command_key
+from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, Tree, command_key
 from busbw.units import plain
 
 _NUMBERS = re.compile(r"([0-9]+)")
@@ -53,7 +54,7 @@ class Machine:
         """Returns the content of a file with one value. Raises Unreadable also if the file is empty."""
         text = self.text(path)
         if not text:
-            raise Unreadable(f"{absolute_path(path)} is empty")
+            raise Unreadable(f"{key_text(path)} is empty")
         return text
 
     def number(self, path: str) -> int:
@@ -61,7 +62,7 @@ class Machine:
         word = self.word(path)
         match = re.match(r"-?[0-9]{1,20}(?![\w.])", word)
         if match is None:
-            raise Unreadable(f'{absolute_path(path)} holds no number but "{word[:40]}"')
+            raise Unreadable(f'{key_text(path)} holds no number but "{word[:40]}"')
         return int(match[0])
 
     def names(self, folder: str) -> tuple[str, ...]:
@@ -76,8 +77,8 @@ class Machine:
             return ()
 
     def has(self, path: str) -> bool:
-        """True if the file or folder exists. False if this is unknown."""
-        with suppress(Unreadable):
+        """True if the file or folder exists. Raises Unreadable if this is unknown."""
+        with suppress(Absent):
             self._tree.target(path)
             return True
         return False
@@ -96,11 +97,11 @@ class Machine:
         try:
             return msgspec.json.decode(content, type=fact_type)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Unreadable(f"{fact_key(fact_type)} is not valid: {plain(str(error))[:80]}") from error
+            raise Unreadable(f"{key_text(fact_key(fact_type))} is not valid: {plain(str(error))[:80]}") from error
 
     def evidence(self, path: str) -> Evidence:
         """Returns the content of a file as evidence."""
-        return Evidence(absolute_path(path), self.text(path))
+        return Evidence(key_text(path), self.text(path))
 
 
 def fact_key(fact_type: type[Fact]) -> str:
@@ -108,9 +109,15 @@ def fact_key(fact_type: type[Fact]) -> str:
     return f"{FACTS}{fact_type.__name__.lower()}.json"
 
 
-def absolute_path(path: str) -> str:
-    """Returns a path as users know it: without the prefix LATER of a second reading, and with a slash in front."""
-    return f"/{path.removeprefix(LATER)}"
+def key_text(key: str) -> str:
+    """Returns the name of a value for users: a path with a slash in front, a command, or the source of a fact."""
+    path = key.removeprefix(LATER)
+    if path.startswith(COMMANDS):
+        return f"the output of {unquote(path.removeprefix(COMMANDS))}"
+    if path.startswith(FACTS):
+        name = path.removeprefix(FACTS).removesuffix(".json")
+        return "the record of NVML" if name == "gpus" else f"the record of {name}"
+    return f"/{path}"
 
 
 def _sort_key(name: str) -> list[tuple[int, str]]:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from busbw.doctor.model import Evidence, Unreadable, require
 from busbw.system import System
-from busbw.units import shorten
 
 _CHANNEL = re.compile(
     r"Channel (?P<channel>\d+)(?:/0)? : (?P<ends>(?P<sender>\d+\[[0-9a-f]+\]) -> (?P<receiver>\d+\[[0-9a-f]+\]))"
@@ -51,7 +50,7 @@ class Message(NamedTuple):
     @property
     def evidence(self) -> Evidence:
         """The message as evidence."""
-        return Evidence(self.place, shorten(f"{self.host}: {self.text}", 240))
+        return Evidence(self.place, f"{self.host}: {self.text}")
 
 
 @dataclass

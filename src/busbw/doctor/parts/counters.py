@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from busbw.doctor.model import Machine, Unreadable, absolute_path
+from busbw.doctor.model import Machine, Unreadable, key_text
 from busbw.doctor.model.tree import LATER
 
 
@@ -22,5 +22,5 @@ def growths(machine: Machine, paths: Iterable[str], pattern: str = r"^(\d+)") ->
 def _count(path: str, text: str, pattern: str) -> int:
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
-        raise Unreadable(f"counter in {absolute_path(path)}")
+        raise Unreadable(f"counter in {key_text(path)}")
     return int(match[1][:20])  # a counter of 64 bits has at most 20 digits

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from busbw.doctor.model import Machine, Unreadable, absolute_path, require
+from busbw.doctor.model import Machine, Unreadable, key_text, require
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.pci import INFINIBAND, PciDevice, gpus, pci_chain, rdma_devices, without_virtual_functions
 
@@ -103,7 +103,7 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
     link_layer = machine.word(f"{folder}/link_layer")
     rate = rate_gbit(machine.word(f"{folder}/rate"))
     if rate is None:
-        raise Unreadable(f"{absolute_path(folder)}/rate holds no rate")
+        raise Unreadable(f"{key_text(folder)}/rate holds no rate")
     kind: Kind = "InfiniBand" if link_layer == "InfiniBand" else "RoCE"
     return Port(
         device=device.label,

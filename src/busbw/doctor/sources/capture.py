@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.doctor.model import Absent, Unreadable, absolute_path
+from busbw.doctor.model import Absent, Unreadable, key_text
 from busbw.doctor.sources.recording import Outcome, Recording
 from busbw.errors import UsageError
 from busbw.support.files import read_user_file
@@ -51,7 +51,11 @@ class Manifest(Struct, kw_only=True, frozen=True):
 
 
 class Capture:
-    """Tree of a capture. A key that the capture does not have was absent on the machine."""
+    """Tree of a capture.
+
+    A key that the capture does not have was absent on the machine if the manifest lists it, or if the manifest lists no
+    absent key at all, as in a capture written by hand. Otherwise no check has read the key.
+    """
 
     def __init__(self, files: dict[str, bytes], manifest: Manifest) -> None:
         self.files = files
@@ -68,8 +72,8 @@ class Capture:
         self._raise_if_unreadable(key)
         if key not in self.files:
             if key in self._folders:
-                raise Unreadable(f"{absolute_path(key)} is not a regular file")
-            raise Absent(f"{absolute_path(key)} does not exist")
+                raise Unreadable(f"{key_text(key)} is not a regular file")
+            raise self._missing(key)
         return self.files[key]
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -77,8 +81,8 @@ class Capture:
         if key in self.manifest.folders:
             return self.manifest.folders[key]
         self._raise_if_unreadable(key)
-        if key not in self._folders:
-            raise Absent(f"{absolute_path(key)} does not exist")
+        if key not in self._folders or self._absent:
+            raise self._missing(key)
         return tuple(self._folders[key])
 
     def target(self, key: str) -> str:
@@ -90,7 +94,12 @@ class Capture:
         ):
             return key
         self._raise_if_unreadable(key)
-        raise Absent(f"{absolute_path(key)} does not exist")
+        raise self._missing(key)
+
+    def _missing(self, key: str) -> Unreadable:
+        if self._absent and key not in self._absent:
+            return Unreadable(f"{key_text(key)}, which nobody has read for this capture")
+        return Absent(f"{key_text(key)} does not exist")
 
     def _raise_if_unreadable(self, key: str) -> None:
         if key in self.manifest.unreadable:
@@ -172,7 +181,7 @@ def _read_files(path: Path) -> tuple[dict[str, bytes], dict[str, str]]:
         if content is None or not _is_plausible(key):
             continue
         if size > _MAX_VALUE_BYTES and key != MANIFEST:
-            too_long[key] = f"{absolute_path(key)} is longer than {_MAX_VALUE_BYTES >> 20} MiB"
+            too_long[key] = f"{key_text(key)} is longer than {_MAX_VALUE_BYTES >> 20} MiB"
         else:
             files[key] = content.read()
     return files, too_long

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TypeAlias, TypeVar
 
-from busbw.doctor.model import Unreadable, absolute_path
+from busbw.doctor.model import Unreadable, key_text
 from busbw.doctor.model.tree import Tree
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Recording:
         with key_lock:
             if key not in outcomes:
                 # A capture has this outcome if the reading never ends, as of a device that hangs.
-                outcomes[key] = Unreadable(f"an answer for {absolute_path(key)} in time")
+                outcomes[key] = Unreadable(f"an answer for {key_text(key)} in time")
                 try:
                     outcomes[key] = get(key)
                 except Unreadable as error:

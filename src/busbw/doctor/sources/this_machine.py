@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from busbw.doctor.model import Absent, Unreadable, absolute_path
+from busbw.doctor.model import Absent, Unreadable, key_text
 from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_words
 from busbw.doctor.sources.commands import Commands
 from busbw.support.files import read_user_file
@@ -62,7 +62,7 @@ class ThisMachine:
         except Unreadable:
             raise
         except Exception as error:  # a driver's library may raise anything
-            raise Unreadable(f"{key}: {type(error).__name__}: {plain(str(error))[:80]}") from error
+            raise Unreadable(f"{key_text(key)}: {type(error).__name__}: {plain(str(error))[:80]}") from error
 
     def names(self, key: str) -> tuple[str, ...]:
         """Returns the names in a folder."""
@@ -94,9 +94,9 @@ def _utf_8(name: str) -> str:
 
 def _unreadable(key: str, error: Exception) -> Unreadable:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return Absent(f"{absolute_path(key)} does not exist")
+        return Absent(f"{key_text(key)} does not exist")
     if isinstance(error, PermissionError):
         # This noun phrase names what is missing. Users see it after "could not check" and the name of the check.
-        return Unreadable(f"permission to read {absolute_path(key)}")
+        return Unreadable(f"permission to read {key_text(key)}")
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return Unreadable(f"{absolute_path(key)} cannot be read: {reason}")
+    return Unreadable(f"{key_text(key)} cannot be read: {reason}")

@@ -320,3 +320,9 @@ def test_a_usual_selection_of_nics_is_no_finding(value: str) -> None:
 def test_the_cost_is_that_of_the_value() -> None:
     (finding,) = load("dgx-h100").with_variables(NCCL_ALGO="Ring").examine("env-nccl-algo").findings
     assert finding.cost_text == "The NVLink switch no longer reduces."
+
+
+@pytest.mark.parametrize("value", ["x" * 5000, "x " * 2500])
+def test_a_long_value_is_shortened(value: str) -> None:
+    (finding,) = load("dgx-h100").with_variables(NCCL_ALGO=value).examine("env-nccl-algo").findings
+    assert max(map(len, (finding.problem, *(evidence.value for evidence in finding.evidence)))) <= 400

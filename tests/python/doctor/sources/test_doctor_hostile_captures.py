@@ -13,6 +13,8 @@ import pytest
 from doctor_machines import load
 
 from busbw.cli.main import main
+from busbw.doctor.captured_nodes import records_of_captures
+from busbw.doctor.catalog import all_checks
 from busbw.doctor.model import Machine, Unreadable
 from busbw.doctor.sources.capture import archive_bytes, read_capture
 
@@ -160,3 +162,13 @@ def test_another_folder_is_no_capture(capsys: pytest.CaptureFixture[str], tmp_pa
     (tmp_path / "file").write_text("x")
     assert main(["doctor", "--root", str(tmp_path)]) == 2
     assert "has no capture" in capsys.readouterr().err
+
+
+def test_a_capture_of_one_check_does_not_show_the_other_values_as_absent(tmp_path: Path) -> None:
+    original, one_check = tmp_path / "dgx.tar.gz", tmp_path / "one.tar.gz"
+    original.write_bytes(archive_bytes(load("dgx-h100").tree))
+    assert main(["doctor", "--root", str(original), "--check", "pcie-width", "--capture", str(one_check)]) == 0
+    (record,) = records_of_captures([one_check], all_checks())
+    assert not record.result.findings
+    missing = {each.check: each.missing for each in record.result.could_not_check}
+    assert missing["kernel-modules"].endswith("which nobody has read for this capture")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from busbw.doctor.facts.process import DeviceNodes, Environment
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, absolute_path, check
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check, key_text
 from busbw.doctor.parts.gpus import pci_gpus, read_nvml, require_gpus
 from busbw.doctor.parts.job import is_in_slurm_job, nvidia_gpu_nodes, variables_of_container
 from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
@@ -32,7 +32,7 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
         # model without a used GPU gives no finding: the driver may not support it.
         has_no_driver = device.bus_id not in listed and not machine.has(driver)
         if has_no_driver and device.model in used_models:
-            evidence = Evidence(absolute_path(driver), "does not exist")
+            evidence = Evidence(key_text(driver), "does not exist")
             problem = f"the driver does not use the GPU at {device.bus_id}"
             yield Finding("broken", problem, (evidence,), subject=device.bus_id)
     nvml = read_nvml(machine)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from busbw.doctor.facts.process import Environment, Filesystems, Limits
-from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, absolute_path, check, require
+from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check, key_text, require
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus
 from busbw.units import count_text
@@ -168,7 +168,7 @@ def cpu_cores_available(machine: Machine) -> Iterator[Finding]:
     for path, growth in growths(machine, with_quota, r"^nr_throttled (\d+)").items():
         if growth > 0:
             problem = f"the CPU quota stopped the threads of this job in {growth} periods within a second"
-            yield Finding("slow", problem, (Evidence(absolute_path(path), f"nr_throttled +{growth}"),))
+            yield Finding("slow", problem, (Evidence(key_text(path), f"nr_throttled +{growth}"),))
             break
 
 

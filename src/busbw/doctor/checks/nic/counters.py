@@ -16,7 +16,7 @@ from busbw.doctor.model import (
     Finding,
     Machine,
     Unreadable,
-    absolute_path,
+    key_text,
     make_check,
     require,
 )
@@ -66,7 +66,7 @@ def _growths(entry: _Entry, machine: Machine, port: Port) -> Iterator[tuple[str,
     """Yields source, name, growth and maximum healthy growth of each counter that the driver of a port has."""
     limits = _files(entry, port)
     for path, growth in growths(machine, limits).items():
-        yield absolute_path(path), Path(path).name, growth, limits[path]
+        yield key_text(path), Path(path).name, growth, limits[path]
     for key in _commands(entry, port):
         before, after = machine.text(key), machine.text(LATER + key)
         for pattern, limit in entry.ethtool.items():
