@@ -7,7 +7,7 @@ from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import NETWORK, Port, compute_ports, is_permitted, majority_value
 
 _NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
-_LINK_LOCAL = "fe80:"
+_LINK_LOCAL, _ROUTABLE_TYPE = "fe80:", "RoCE v2"
 _DOWN_STATES = {"down", "lowerlayerdown", "notpresent"}
 
 
@@ -44,7 +44,10 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
     require(ports, "no RoCE port is active")
     setting = read_settings(machine).get("NCCL_IB_GID_INDEX")
     index = setting.value if setting and setting.value.isdecimal() else None
-    reachable = {port.label: _is_reachable(machine, port) for port in ports}
+    reachable = {
+        port.label: any(_is_routable(machine, port, number) for number in machine.names(f"{port.folder}/gids"))
+        for port in ports
+    }
     # Unless most ports are reachable, the network may have no routers and work with link-local addresses.
     is_majority_reachable = majority_value(reachable.values()) is True
     for port in ports:
@@ -52,30 +55,29 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
             problem = f"{port.label} has no GID of RoCE v2 with an address beyond its link"
             evidence = (Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),)
             yield Finding("broken" if is_majority_reachable else "risk", problem, evidence, subject=port.label)
-        elif index is not None:
+        elif index is not None and not _is_routable(machine, port, index):
             gid_type = _gid_type(machine, port, index)
-            if gid_type != "RoCE v2":
-                yield Finding(
-                    "broken",
-                    f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
-                    (Evidence(f"/{port.folder}/gid_attrs/types/{index}", gid_type or "no GID"),),
-                    subject=port.label,
-                    fix="unset NCCL_IB_GID_INDEX; NCCL 2.21 and later select the GID",
-                )
+            yield Finding(
+                # Without routers in the network, a link-local GID of RoCE v2 works too.
+                "risk" if gid_type == _ROUTABLE_TYPE else "broken",
+                f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 with an address beyond the link on {port.label}",
+                (Evidence(f"/{port.folder}/gids/{index}", f"{_gid(machine, port, index)} {gid_type or ''}"),),
+                subject=port.label,
+                fix="unset NCCL_IB_GID_INDEX; NCCL 2.21 and later select the GID",
+            )
 
 
-def _is_reachable(machine: Machine, port: Port) -> bool:
-    """True if routers can reach the port: it has a GID of RoCE v2 that is not link-local."""
-    return any(
-        not machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
-        and _gid_type(machine, port, index) == "RoCE v2"
-        for index in machine.names(f"{port.folder}/gids")
-    )
+def _is_routable(machine: Machine, port: Port, index: str) -> bool:
+    """True if routers can forward to this GID: it is one of RoCE v2 and not link-local."""
+    return not _gid(machine, port, index).startswith(_LINK_LOCAL) and _gid_type(machine, port, index) == _ROUTABLE_TYPE
+
+
+def _gid(machine: Machine, port: Port, index: str) -> str:
+    return machine.text_or_none(f"{port.folder}/gids/{index}") or _NO_GID
 
 
 def _gid_type(machine: Machine, port: Port, index: str) -> str | None:
     """Returns the type of a GID. None if the index has no GID: the kernel then has no type to read."""
-    gid = machine.text_or_none(f"{port.folder}/gids/{index}")
-    if gid is None or gid == _NO_GID:
+    if _gid(machine, port, index) == _NO_GID:
         return None
     return machine.word(f"{port.folder}/gid_attrs/types/{index}")
