@@ -82,6 +82,16 @@ def test_a_cpu_that_is_offline_has_no_governor() -> None:
     assert machine.examine("cpu-governor").passed
 
 
+def test_a_cpu_without_a_governor_does_not_differ() -> None:
+    path = POLICIES.replace("{0..3}", "2")
+    assert load("dgx-a100").with_file(f"{path}/scaling_governor", "").examine("cpu-governor").passed
+
+
+def test_the_load_of_unknown_cpus_is_not_judged() -> None:
+    machine = load("dgx-h100").with_file("sys/devices/system/cpu/online", "NaN")
+    assert machine.examine("other-load").could_not_check
+
+
 def test_a_governor_that_is_busy_is_not_judged() -> None:
     path = POLICIES.replace("{0..3}", "2")
     assert load("dgx-a100").unreadable(f"{path}/scaling_governor").examine("cpu-governor").could_not_check

@@ -157,6 +157,11 @@ def test_the_odd_node_is_named(check: str, machine: TestMachine, text: str) -> N
     assert findings[0].evidence[0].source.startswith("n3: ")
 
 
+def test_another_gpu_model_does_not_break_a_job() -> None:
+    machine = HEALTHY.with_file(GPU.replace("1b", "{1b,43,52,61}"), INFORMATION.replace("H100 80GB HBM3", "H200"))
+    assert [each.severity for each in compare([HEALTHY, HEALTHY, machine, HEALTHY]).findings] == ["slow"]
+
+
 @pytest.mark.parametrize("machine", EQUAL)
 def test_a_legitimate_difference_is_none(machine: TestMachine) -> None:
     assert not compare([HEALTHY, HEALTHY, machine, HEALTHY]).findings

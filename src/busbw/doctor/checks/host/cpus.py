@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.model import Evidence, Finding, Machine, check, require
+from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check, key_text, require
 from busbw.doctor.parts.job import allowed_cpus
 from busbw.doctor.parts.pci import DEVICES, gpus, rdma_devices
 from busbw.topology.cpu_ranges import parse_ranges
@@ -16,8 +16,11 @@ _NODES, _BALANCING = "sys/devices/system/node", "proc/sys/kernel/numa_balancing"
 
 
 def _numbers(machine: Machine, path: str) -> set[int]:
-    """Returns the numbers in a file of ranges, such as "0-3,8". Empty for another form."""
-    return set(parse_ranges(machine.text(path)) or ())
+    """Returns the numbers in a file of ranges, such as "0-3,8". Raises Unreadable for another form."""
+    numbers = parse_ranges(machine.text(path))
+    if numbers is None:
+        raise Unreadable(f"CPUs or NUMA nodes in {key_text(path)}")
+    return set(numbers)
 
 
 @check(
@@ -38,7 +41,8 @@ def cpu_governor(machine: Machine) -> Iterator[Finding]:
             continue
         uses_preference = machine.text_or_none(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
         name = "energy_performance_preference" if uses_preference else "scaling_governor"
-        counts[machine.text_or_none(f"{_POLICIES}/{policy}/{name}") or "unknown"] += 1
+        if value := machine.text_or_none(f"{_POLICIES}/{policy}/{name}"):
+            counts[value] += 1
     require(counts, "the system cannot select frequencies, as in a virtual machine")
     values = ", ".join(f"{value} on {count}" for value, count in sorted(counts.items()))
     evidence = (Evidence(f"/{_POLICIES}/policy*", values),)
@@ -58,7 +62,7 @@ def cpu_governor(machine: Machine) -> Iterator[Finding]:
 def other_load(machine: Machine) -> Iterator[Finding]:
     tasks = float(machine.word("proc/loadavg").split()[0])
     cpus = len(_numbers(machine, f"{_CPUS}/online"))
-    if tasks > cpus:
+    if tasks > cpus > 0:
         problem = f"{tasks:g} tasks run or wait on {cpus} CPUs"
         yield Finding("risk", problem, (machine.evidence("proc/loadavg"),))
 
