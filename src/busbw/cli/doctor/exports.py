@@ -1,6 +1,7 @@
 """Result in files for other programs: JUnit XML, and the text format of Prometheus."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement
 
@@ -60,8 +61,12 @@ def _finding_text(finding: ReportedFinding) -> str:
 def prometheus_text(result: Result, end_s: float) -> bytes:
     """Returns the samples of an examination that ended at `end_s`, in seconds since 1970."""
     costs: dict[Labels, float | None] = {
-        _labels(finding): finding.cost.lost_share for finding in result.findings if finding.cost is not UNSET
+        # Findings are sorted by cost. Of findings with the same labels, the costliest remains.
+        _labels(finding): finding.cost.lost_share
+        for finding in reversed(result.findings)
+        if finding.cost is not UNSET
     }
+    findings: dict[Labels, float | None] = {**Counter(map(_labels, result.findings))}
     counts: dict[Labels, float | None] = {
         (("result", "finding"),): len({finding.check for finding in result.findings}),
         (("result", "passed"),): len(result.passed),
@@ -70,7 +75,7 @@ def prometheus_text(result: Result, end_s: float) -> bytes:
     }
     return metrics_text(
         {
-            "busbw_doctor_finding": ("1 for each finding.", {_labels(finding): 1 for finding in result.findings}),
+            "busbw_doctor_finding": ("Number of findings of a check.", findings),
             "busbw_doctor_cost_ratio": ("Share of the bandwidth that a finding takes, from 0 to 1.", costs),
             "busbw_doctor_checks": ("Number of checks by their result.", counts),
             "busbw_doctor_end_time_seconds": ("End of the examination in seconds since 1970.", {(): end_s}),

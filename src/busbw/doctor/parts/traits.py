@@ -63,11 +63,6 @@ def _has_nvls(machine: Machine) -> bool:
     return len(gpu_names(machine)) >= min_gpus
 
 
-def _has_mnnvl(machine: Machine) -> bool:
-    system = _system_of_gpus(machine)
-    return system is not None and system.rack_ranks is not None
-
-
 def _is_vendor(machine: Machine, vendor: str) -> bool:
     return vendor in (machine.text_or_none("sys/class/dmi/id/sys_vendor") or "")
 
@@ -75,7 +70,7 @@ def _is_vendor(machine: Machine, vendor: str) -> bool:
 TRAITS: dict[str, Callable[[Machine], bool]] = {
     "NVLink": _has_nvlink,
     "NVLS": _has_nvls,
-    "MNNVL": _has_mnnvl,
+    "MNNVL": lambda machine: (system := _system_of_gpus(machine)) is not None and system.rack_ranks is not None,
     "several PCIe GPUs": lambda machine: len(gpu_names(machine)) > 1 and not _has_nvlink(machine),
     "GPUs": lambda machine: bool(gpu_names(machine)),
     "RDMA": lambda machine: bool(rdma_kinds(machine)),

@@ -175,6 +175,12 @@ def test_metrics() -> None:
     assert families["busbw_doctor_end_time_seconds"][0].value == 7.0
 
 
+def test_findings_with_the_same_labels_are_counted() -> None:
+    finding = RESULT.findings[1]
+    text = prometheus_text(Result(findings=(finding, finding)), 7.0).decode()
+    assert 'busbw_doctor_finding{check="nic-rate",severity="slow",subject="mlx5_3"} 2' in text
+
+
 def test_metrics_without_findings() -> None:
     text = prometheus_text(Result(passed=("memlock",)), 7.0).decode()
     assert "busbw_doctor_finding" not in text

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION
 from busbw.doctor.facts.libraries import NCCL, Libraries, Library
-from busbw.doctor.model import Absent, Evidence, Finding, Machine, Severity, Unreadable, check, require
+from busbw.doctor.model import Evidence, Finding, Machine, Severity, Unreadable, check, require
 from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.traits import has_traits
@@ -99,7 +99,7 @@ def _missing_plugins(machine: Machine, kind: str, *variables: str) -> Iterator[F
     for setting in [settings[variable] for variable in variables if variable in settings]:
         for word in setting.value.split(","):
             is_path = "/" in word or setting.name.endswith("FILE")
-            is_present = _exists(machine, word) if is_path else _may_be_installed(machine, kind, word)
+            is_present = machine.has(word.lstrip("/")) if is_path else _may_be_installed(machine, kind, word)
             if not is_present:
                 problem = f"{setting.name} names {word}, which does not exist in the search path"
                 yield Finding("risk", problem, (setting.evidence,), subject=setting.name)
@@ -110,14 +110,6 @@ def _may_be_installed(machine: Machine, kind: str, plugin: str) -> bool:
         return True  # the fact does not list a file with another name, such as libmine.so
     installed = {library.name for library in machine.fact(Libraries).libraries}
     return plugin in installed or f"libnccl-{kind}-{plugin}.so" in installed
-
-
-def _exists(machine: Machine, path: str) -> bool:
-    try:
-        machine.target(path.lstrip("/"))
-    except Absent:
-        return False
-    return True
 
 
 @check(

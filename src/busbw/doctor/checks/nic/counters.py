@@ -78,13 +78,12 @@ def _growths(entry: _Entry, machine: Machine, port: Port) -> Iterator[tuple[str,
 
 def _files(entry: _Entry, port: Port) -> dict[str, int]:
     """Returns the limits of a port's counters by file."""
-    limits: dict[str, int] = {}
-    for path, limit in entry.files.items():
-        if "{interface}" in path:
-            limits |= {path.format(interface=f"{NETWORK}/{name}"): limit for name in port.interfaces}
-        else:
-            limits[path.format(port=port.folder, device=f"{INFINIBAND}/{port.device}")] = limit
-    return limits
+    device = f"{INFINIBAND}/{port.device}"
+    return {
+        path.format(port=port.folder, device=device, interface=f"{NETWORK}/{name}"): limit
+        for path, limit in entry.files.items()
+        for name in (port.interfaces if "{interface}" in path else ("",))
+    }
 
 
 def _commands(entry: _Entry, port: Port) -> list[str]:

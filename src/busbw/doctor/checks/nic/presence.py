@@ -77,12 +77,8 @@ def efa_present(machine: Machine) -> Iterator[Finding]:
 def _efa_count(instance: str) -> int:
     """Returns the number of EFA devices that an instance type offers. 0 if unknown."""
     machine_type = built_in_types().get(instance)
-    counts = (
-        [resource.count for resource in machine_type.resources if resource.name == _EFA_RESOURCE]
-        if machine_type
-        else []
-    )
-    return counts[0] if counts else EFA_COUNTS_WITHOUT_MACHINE_TYPE.get(instance, 0)
+    counts = {resource.name: resource.count for resource in machine_type.resources} if machine_type else {}
+    return counts.get(_EFA_RESOURCE) or EFA_COUNTS_WITHOUT_MACHINE_TYPE.get(instance, 0)
 
 
 @check(
