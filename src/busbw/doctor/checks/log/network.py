@@ -12,12 +12,14 @@ _REASONS = (
     re.compile(r"NCCL_(?:IB_DISABLE set (?:by environment )?to 1|NET set (?:by environment )?to Socket)"),
     re.compile(r"NET/OFI (?:Only EFA provider|aws-ofi-nccl init)"),
     re.compile(r"Failed to open libibverbs"),
+    re.compile(r"NET/IB : Unable to open device"),
     re.compile(r"NET/IB : No device found"),
     re.compile(r"NET/Plugin.*(?:No plugin found|Could not find|returned \d+)"),
 )
 """Messages that explain TCP sockets, the most certain first."""
 _EXPECTS_RDMA = re.compile(
-    r"NCCL_IB_(?!DISABLE)\w+ set|NET/OFI|NET/IB : Using|NET/Plugin.*(?:hpcx|rdma)|NET/Socket : Using.*\]ib\w+:"
+    r"NCCL_IB_(?!DISABLE)\w+ set|NET/OFI|NET/IB : (?:Using|Unable to open)|NET/Plugin.*(?:hpcx|rdma)"
+    r"|NET/Socket : Using.*\]ib\w+:"
 )
 """Messages of nodes that have RDMA, or of users who expect it."""
 _ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
@@ -34,7 +36,8 @@ _ByAdapter: TypeAlias = dict[str, Connection]
     rule="A job on several nodes does not use TCP sockets, and all hosts use the same network.",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     cost="TCP sockets reach a small share of the bandwidth of RDMA.",
-    fix="unset NCCL_IB_DISABLE and NCCL_NET; ibv_devinfo in the job; in clouds, install the network plug-in",
+    fix="unset NCCL_IB_DISABLE and NCCL_NET; ibv_devinfo in the job; give a container /dev/infiniband; in clouds, "
+    "install the network plug-in",
 )
 def log_network(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
