@@ -21,6 +21,8 @@ and does not match.
 """
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
 _ADAPTER = re.compile(r"NET/IB[^/]*/(\d+)")
+_PATTERN_TYPE = re.compile(r"Pattern \d.* type (?!LOC)(\w+)/")
+"""Message with the slowest path within a node: "Pattern 4, crossNic 0, nChannels 12, bw 20/20, type NVL/PIX"."""
 _NETWORK = re.compile(r"Using network (\S.*)$")
 
 
@@ -197,7 +199,9 @@ class NcclLog:
     @cached_property
     def has_nvlink(self) -> bool | None:
         """True if NVLink connects all GPUs of a node. None if unknown."""
-        if self.contains(re.compile(r"[1-9]\d* nvls channels|type NVL/")):
+        # Bridges join pairs of GPUs. Other communicators of the job then have another type.
+        types = {match[1] for _, match in self.find(_PATTERN_TYPE)}
+        if types == {"NVL"} or self.contains(re.compile(r"[1-9]\d* nvls channels")):
             return True
         return self.system.is_joined_by_nvlink if self.system and self.system.fabrics else None
 

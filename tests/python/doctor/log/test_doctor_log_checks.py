@@ -144,6 +144,10 @@ HARMLESS: dict[str, Callable[[], list[str]]] = {
     "send and receive across the node": lambda: changed(
         IB, r"(Channel \d+)/0( : .*)P2P/CUMEM/read", r"\1/1\2SHM/direct/direct"
     ),
+    "shared memory between pairs of GPUs with a bridge": lambda: with_messages(
+        changed(healthy_log(Job(nodes=1, nvls=False)), "P2P/CUMEM/read", "SHM/direct/direct"),
+        *(f"Pattern 4, crossNic 0, nChannels 4, bw 10/10, type {path}/PIX, sameChannels 1" for path in ("NVL", "SYS")),
+    ),
     "one rack of two in a job": lambda: changed(GB200, r"(node[23]:.*UUID )3f1a4ab2c9d0e1f2", r"\g<1>77"),
     "partitions of a rack": lambda: [
         re.sub(
