@@ -60,6 +60,8 @@ def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -
     A check passed if it passed on at least one node, and no node has a finding or could not decide. A check is not
     applicable if no node has another outcome.
     """
+    if not records:
+        return Result(could_not_check=(Missing(check=ALL_CHECKS, missing="the record of any node"),))
     if len(records) == 1 and not records[0].problem:
         return records[0].result
     examined = [record for record in records if not record.problem]

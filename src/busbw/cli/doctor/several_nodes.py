@@ -43,11 +43,15 @@ def print_own_record(roots: Sequence[Path], checks: Sequence[Check[Any]]) -> Non
 def gathered_records(lines: Iterable[bytes] | None = None) -> tuple[NodeRecord, ...]:
     """Returns the records of all nodes of a job from the engine's lines. Reads stdin if `lines` is None."""
     outputs = sys.stdin.buffer if lines is None else lines
-    return with_unique_names([_record_of(msgspec.json.decode(line, type=_NodeOutput)) for line in outputs])
+    return with_unique_names([_record_of(line) for line in outputs])
 
 
-def _record_of(output: _NodeOutput) -> NodeRecord:
+def _record_of(line: bytes) -> NodeRecord:
     """Returns the record that a node printed, or a record with the problem if the node printed none."""
+    try:
+        output = msgspec.json.decode(line, type=_NodeOutput)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the engine was killed while it wrote
+        output = _NodeOutput(node="unknown", problem="", output=line.decode(errors="replace"))
     problem = output.problem
     if not problem:
         try:

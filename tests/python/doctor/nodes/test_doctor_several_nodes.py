@@ -149,6 +149,15 @@ def test_an_output_that_is_no_record_is_a_node_that_could_not_be_checked(output:
     assert "\x1b" not in gathered.problem
 
 
+def test_a_line_that_ends_early_is_a_node_that_could_not_be_checked() -> None:
+    (gathered,) = gathered_records([b'{"node":"n1","prob'])
+    assert "n1" in gathered.problem
+
+
+def test_no_record_is_no_healthy_job() -> None:
+    assert exit_code_of(merge_records((), all_checks())) == 3
+
+
 def test_the_record_of_a_node_is_that_of_its_capture(
     captures: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
