@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -224,13 +225,27 @@ class _Redaction:
                 if not may_be_secret(name, value)
             }
             return msgspec.json.encode({"variables": variables})
-        text = content.decode(errors="surrogateescape")
         name = key.rpartition("/")[2].lower()
+        if key.startswith(FACTS):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return msgspec.json.encode(self._redact_json(name, msgspec.json.decode(content)))
+        text = content.decode(errors="surrogateescape")
         if "serial" in name and text.strip():
             text = self._pseudonyms.name("serial", text.strip())
+        return self._redact_named(name, text).encode(errors="surrogateescape")
+
+    def _redact_json(self, name: str, value: Any) -> Any:
+        """Redacts each text in a value of JSON, because the patterns do not know the escapes of JSON."""
+        if isinstance(value, dict):
+            return {field: self._redact_json(field, item) for field, item in value.items()}
+        if isinstance(value, list):
+            return [self._redact_json(name, item) for item in value]
+        return self._redact_named(name, value) if isinstance(value, str) else value
+
+    def _redact_named(self, name: str, text: str) -> str:
         # After this prefix, `_ipv4` takes four numbers for a version, not for an address.
         before = "version: " if any(word in name for word in _VERSION_WORDS) else ""
-        return self.redact_text(before + text).removeprefix(before).encode(errors="surrogateescape")
+        return self.redact_text(before + text).removeprefix(before)
 
     def _value(self, variable: str, value: str) -> str:
         """Returns the value of a variable. The ranges in a list of nodes stay: node[01-64] becomes name-1[01-64]."""

@@ -226,3 +226,13 @@ def test_an_invalid_environment_is_empty() -> None:
 def test_home_folders_of_other_users_do_not_show_their_names(folder: str) -> None:
     capture = redact(Capture({"etc/nccl.conf": f"NCCL_TOPO_FILE={folder}erin/topo.xml".encode()}, Manifest()))
     assert capture.files["etc/nccl.conf"] == f"NCCL_TOPO_FILE={folder}user-1/topo.xml".encode()
+
+
+def test_a_fact_with_quotes_stays_valid() -> None:
+    lines = ['token: "hunter2"', "password = 'hunter2'", 'NCCL_NET="/scratch/kim/x"', "NCCL_ALGO=Ring"]
+    fact = {"path": "/fsx/kim/nccl.conf", "lines": lines, "version": "2.28.9.1"}
+    capture = redact(Capture({"facts/userconfiguration.json": json.dumps(fact).encode()}, Manifest()))
+    redacted = json.loads(capture.files["facts/userconfiguration.json"])
+    assert "hunter2" not in str(redacted)
+    assert "kim" not in str(redacted)
+    assert (redacted["lines"][-1], redacted["version"]) == ("NCCL_ALGO=Ring", "2.28.9.1")
