@@ -8,7 +8,7 @@ import numpy as np
 from busbw.expect import Estimate
 from busbw.system import System
 from busbw.traces.analysis.calls import CallTable, RankCalls
-from busbw.traces.analysis.chance import chance_of_delay
+from busbw.traces.analysis.chance import DelayChances
 from busbw.traces.analysis.changes import list_changes
 from busbw.traces.analysis.expected import estimate_row, nodes_of_ranks
 from busbw.traces.analysis.findings import find_late_ranks, find_slow_communicators
@@ -55,7 +55,7 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
             duration_us,
             prepared.period,
             clock_error_ns / 1e3,
-            chance_of=lambda rank: chance_of_delay(rank, arrivals.delays),
+            chance_of=DelayChances(arrivals.late_in_sections_ns, arrivals.communicators).of_rank,
         ),
         *find_slow_communicators(prepared, rows, duration_us),
     ]

@@ -1,52 +1,58 @@
 """Decides if differences between ranks or communicators can be chance."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
 from busbw.traces.analysis.intervals import Indices, Values
 
-MAX_CHANCE = 0.05
+MAX_CHANCE = 0.01
 """A finding needs a smaller probability that it is chance."""
 _SCALES = np.geomspace(0.01, 100, 40)
 """Values of the free parameter of the Chernoff bound, relative to the largest delay. The best one is chosen."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Delays:
-    """Delays of operations by their last rank, for one function of a communicator."""
+class DelayChances:
+    """Probabilities that ranks delay the others by chance.
 
-    ranks: tuple[int, ...]
-    """Ranks of the communicator, as indices in `Trace.ranks`."""
-    last_ranks: Indices
-    """The rank that delays each operation."""
-    delays_ns: Values
-    """Only the part of a delay that does not overlap an earlier delay by the same rank."""
-
-
-def chance_of_delay(rank: int, delays: Sequence[Delays]) -> float:
-    """Returns an upper bound of the probability that a rank delays the others as long as it did, by chance.
-
-    By chance, each rank of a communicator is equally likely to be the last one of an operation. A few long delays by
-    one rank can be chance, many cannot. The bound is Chernoff's: for any s > 0, P(sum >= t) <= exp(-s t) E[exp(s sum)].
+    The delays of one step are one observation. They depend on each other, because a rank that computes during its
+    operations stays late until it waits for the other ranks.
     """
-    own = [one for one in delays if rank in one.ranks and len(one.delays_ns)]
-    if not own:
-        return 1.0
-    lengths = np.concatenate([one.delays_ns for one in own])
-    is_by_rank = np.concatenate([one.last_ranks == rank for one in own])
-    sizes = np.concatenate([np.full(len(one.delays_ns), float(len(one.ranks))) for one in own])
-    max_length = lengths.max()
-    if max_length <= 0:
-        return 1.0
-    lengths = lengths / max_length
-    total = lengths[is_by_rank].sum()
-    log_other, log_own = np.log1p(-1 / sizes), -np.log(sizes)
-    log_bounds = [
-        np.logaddexp(log_other, log_own + scale * lengths).sum() - scale * total for scale in _SCALES.tolist()
-    ]
-    return float(np.exp(min(0.0, *log_bounds)))
+
+    def __init__(self, late_ns: Values, communicators: Iterable[tuple[int, ...]]) -> None:
+        """`late_ns`: delay by each rank in each step [ranks, steps]; NaN: unknown. `communicators`: ranks of each."""
+        max_ns = np.nanmax(late_ns, initial=0)
+        self._late = late_ns / max_ns if max_ns > 0 else np.zeros_like(late_ns)
+        self._communicators = tuple(dict.fromkeys(communicators))
+        self._log_means: dict[bytes, Values] = {}
+        """For each set of ranks: logarithm of the mean of exp(scale * delay) over the ranks [scales, steps]."""
+
+    def of_rank(self, rank: int) -> float:
+        """Returns an upper bound of the probability that a rank delays the others as long as it did, by chance.
+
+        By chance, each rank that communicates with this rank is equally likely to have this delay in a step. A few
+        long delays by one rank can be chance, many cannot. The bound is Chernoff's: for any s > 0,
+        P(sum >= t) <= exp(-s t) E[exp(s sum)].
+        """
+        shared = [np.array(ranks, dtype=np.int64) for ranks in self._communicators if rank in ranks]
+        own = self._late[rank]
+        is_known = ~np.isnan(own)
+        if not shared or not is_known.any():
+            return 1.0
+        log_bounds = self._log_means_of(np.unique(np.concatenate(shared)))[:, is_known].sum(axis=1)
+        log_bounds -= _SCALES * own[is_known].sum()
+        return float(np.exp(min(0.0, log_bounds.min())))
+
+    def _log_means_of(self, ranks: Indices) -> Values:
+        """Returns the value of `_log_means`. A step without a known delay has NaN."""
+        key = ranks.tobytes()
+        if key not in self._log_means:
+            late = self._late[ranks]
+            counts = np.maximum((~np.isnan(late)).sum(axis=0), 1)
+            sums = [np.nansum(np.exp(scale * late), axis=0) for scale in _SCALES.tolist()]
+            with np.errstate(divide="ignore"):
+                self._log_means[key] = np.log(np.stack(sums) / counts)
+        return self._log_means[key]
 
 
 def chance_of_majority(count: int, total: int) -> float:

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces.analysis.calls import CallTable
-from busbw.traces.analysis.chance import Delays
 from busbw.traces.analysis.intervals import Indices, Mask, Values, measure_uncovered
 from busbw.traces.format import ROOTED, SYNCHRONIZING
 from busbw.traces.matching import MatchedOperations
 from busbw.traces.model import Trace
+
+_MAX_SECTIONS, _MIN_SECTION_CALLS = 16, 8
+"""Maximum number of sections of a recording without steps, and minimum calls of a rank in each but the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +125,10 @@ class Arrivals(NamedTuple):
 
     waiting_ns: Values
     late_ns: Values
-    delays: tuple[Delays, ...]
-    """The lateness of single operations."""
+    late_in_sections_ns: Values
+    """As `late_ns`, in each analyzed step. Without steps: in each section of the recording."""
+    communicators: tuple[tuple[int, ...], ...]
+    """Ranks of each communicator that is measured, as indices in `Trace.ranks`."""
 
 
 def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock_error_ns: float) -> Arrivals:
@@ -139,11 +143,12 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
     operation is not part of its gap. So the second limit excludes lateness that such a wait causes.
     """
     step_count = max(len(rank.analyzed) for rank in calls.ranks)
+    has_steps = any(rank.steps for rank in calls.ranks)
     # For each rank: intervals in which the rank waits, and in which it delays the others.
     waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
     late: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
-    communicators: list[tuple[int, ...]] = []  # ranks of each element of `matched` that is measured
-    late_in: list[list[int]] = [[] for _ in calls.ranks]  # for each part of `late`: its index in `communicators`
+    late_sections: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
+    communicators: list[tuple[int, ...]] = []
     gaps = np.concatenate([_gaps(calls.start_ns[rank.span], calls.end_ns[rank.span]) for rank in calls.ranks])
     for matched_calls in matched:
         chosen = matched_calls.is_complete & (matched_calls.row >= 0) & ~np.isnan(matched_calls.start_ns).any(axis=1)
@@ -154,8 +159,12 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
             or not chosen.any()
         ):
             continue
+        communicators.append(matched_calls.ranks)
         start_ns, call_matrix = matched_calls.start_ns[chosen], matched_calls.calls[chosen]
         steps = calls.step[call_matrix]
+        span = calls.ranks[matched_calls.ranks[0]].span
+        section_calls = max((span.stop - span.start) / _MAX_SECTIONS, _MIN_SECTION_CALLS)
+        sections = ((call_matrix[:, 0] - span.start) // section_calls).astype(np.int64)
         latest_ns, last = start_ns.max(axis=1), start_ns.argmax(axis=1)
         own_late_ns = _own_lateness(start_ns, gaps[call_matrix], clock_error_ns)
         for column, rank in enumerate(matched_calls.ranks):
@@ -163,39 +172,20 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
             # An unknown lateness (NaN) counts as late: its interval makes the lateness in this step unknown.
             is_late = (last == column) & ((own_late_ns > 0) | np.isnan(own_late_ns))
             own_latest_ns = latest_ns[is_late]
-            late[rank].append((own_latest_ns - own_late_ns[is_late], own_latest_ns, steps[is_late, column]))
-            late_in[rank].append(len(communicators))
-        communicators.append(matched_calls.ranks)
+            own_starts_ns, own_steps = own_latest_ns - own_late_ns[is_late], steps[is_late, column]
+            late[rank].append((own_starts_ns, own_latest_ns, own_steps))
+            late_sections[rank].append((own_starts_ns, own_latest_ns, own_steps if has_steps else sections[is_late]))
+    late_in_sections_ns = [_per_step(parts, step_count if has_steps else _MAX_SECTIONS) for parts in late_sections]
+    for rank_calls, rank_late_ns in zip(calls.ranks, late_in_sections_ns, strict=True):
+        if has_steps:
+            rank_late_ns[: len(rank_calls.analyzed)][~rank_calls.analyzed] = np.nan
+            rank_late_ns[len(rank_calls.analyzed) :] = np.nan
     return Arrivals(
-        waiting_ns=np.stack([_per_step(waits[rank], step_count) for rank in range(len(calls.ranks))]),
-        late_ns=np.stack([_per_step(late[rank], step_count) for rank in range(len(calls.ranks))]),
-        delays=tuple(_list_delays(communicators, late, late_in)),
+        waiting_ns=np.stack([_per_step(parts, step_count) for parts in waits]),
+        late_ns=np.stack([_per_step(parts, step_count) for parts in late]),
+        late_in_sections_ns=np.stack(late_in_sections_ns),
+        communicators=tuple(communicators),
     )
-
-
-def _list_delays(
-    communicators: Sequence[tuple[int, ...]],
-    late: Sequence[Sequence[tuple[Values, Values, Indices]]],
-    late_in: Sequence[Sequence[int]],
-) -> Iterator[Delays]:
-    """Yields the delays on each communicator, from the intervals in which each rank delays the others.
-
-    `late_in`: for each part of `late`, its index in `communicators`. An unknown delay (NaN) is left out.
-    """
-    parts: list[list[tuple[int, Values]]] = [[] for _ in communicators]  # (rank that delays, delays)
-    for rank, (intervals, indices) in enumerate(zip(late, late_in, strict=True)):
-        if not intervals:
-            continue
-        starts, ends, _ = (np.concatenate(values) for values in zip(*intervals, strict=True))
-        borders = np.cumsum([len(part_starts) for part_starts, _, _ in intervals])[:-1]
-        for index, lengths in zip(indices, np.split(measure_uncovered(starts, ends), borders), strict=True):
-            parts[index].append((rank, lengths[~np.isnan(lengths)]))
-    for ranks, rank_parts in zip(communicators, parts, strict=True):
-        yield Delays(
-            ranks=ranks,
-            last_ranks=np.concatenate([np.full(len(lengths), rank) for rank, lengths in rank_parts]),
-            delays_ns=np.concatenate([lengths for _, lengths in rank_parts]),
-        )
 
 
 def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> Values:

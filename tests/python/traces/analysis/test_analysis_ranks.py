@@ -145,6 +145,37 @@ def test_a_rank_that_is_late_in_each_of_few_steps() -> None:
     assert all(text.startswith("rank 5 on node-0 arrives") for (text,) in found)
 
 
+def findings_of_overlapping_job(random: np.random.Generator, steps: int, own_late_ns: int) -> list[str]:
+    """Findings of 8 ranks that compute during their operations, and wait for each other only at the end of a step.
+
+    So a rank that is behind stays behind until the end of the step. Rank 5 begins each step `own_late_ns` late.
+    """
+    calls = [Call(count=1 << size) for size in range(10, 16)]
+    starts, ends = np.zeros((2, steps * len(calls), 8), np.int64)
+    now = 0
+    for step in range(steps):
+        computing = random.normal(3_000_000, 60_000, (len(calls), 8)).astype(np.int64)
+        computing[0, 5] += own_late_ns
+        ready = now + np.cumsum(computing, axis=0)
+        for call in range(len(calls)):
+            row = step * len(calls) + call
+            starts[row] = np.maximum(ready[call], ends[row - 1])
+            ends[row] = now = starts[row].max() + 30_000
+    analysis = analysis_of(set_times(make_trace(calls=calls, steps=steps), starts, ends))
+    return [finding.text for finding in analysis.findings]
+
+
+@pytest.mark.parametrize("steps", [1, 12])
+def test_a_rank_that_stays_behind_by_chance_within_a_step_is_not_late(steps: int) -> None:
+    found = [findings_of_overlapping_job(np.random.default_rng(seed), steps, 0) for seed in range(20)]
+    assert found == [[]] * 20
+
+
+def test_a_late_rank_of_a_job_that_computes_during_its_operations() -> None:
+    found = [findings_of_overlapping_job(np.random.default_rng(seed), 12, 1_000_000) for seed in range(5)]
+    assert all(text.startswith("rank 5 on node-0 arrives") for (text,) in found)
+
+
 def test_lateness_within_the_clock_error_is_not_reported() -> None:
     trace = make_trace(hosts=2, steps=50, noise_ns=20_000, clock_offsets_ns=[0, 10**9], late_ns={6: 4_000})
     analysis = analysis_of(trace)
