@@ -11,6 +11,7 @@ import pytest
 import synthetic_traces
 from synthetic_traces import Call, split_ranks
 
+from busbw.errors import UsageError
 from busbw.traces import format as layout
 from busbw.traces.format import Algorithm, DeviceClock, Flag, Function, Protocol
 from busbw.traces.importers import IMPORTERS
@@ -243,6 +244,51 @@ def test_flight_recorder(tmp_path: Path, is_pickle: bool) -> None:
         assert unix_times(rank) == unix_times(original)
     assert_durations(trace)
     assert_unknown(trace, "redop", "stream", "algorithm")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nccl_trace_rank_{}",
+        "rank{}_dump.json",
+        "nccl_trace_rank_{}_20261129",
+        "nccl_trace_rank_{}.1790000000",
+        "nccl_trace_rank_{}.20261129-101010.json",
+        "job5_rank_{}_attempt_1.json",
+        "host7_rank_{} (1).json",
+        "dump_{}.json",
+    ],
+)
+def test_the_rank_of_a_flight_recorder_dump_is_in_its_name(tmp_path: Path, name: str) -> None:
+    paths = foreign_recordings.write_flight_dumps(JOB, tmp_path, is_pickle=False)
+    renamed = [paths[rank].rename(tmp_path / name.format(rank)) for rank in (3, 1)]
+    assert [rank.rank for rank in read(renamed).ranks] == [1, 3]
+
+
+def test_a_number_that_is_in_no_process_group_is_not_the_rank(tmp_path: Path) -> None:
+    paths = foreign_recordings.write_flight_dumps(JOB, tmp_path, is_pickle=False)
+    trace = read([path.rename(tmp_path / f"dump_{1000 + number}") for number, path in enumerate(paths)])
+    assert [rank.rank for rank in trace.ranks] == [0, 1, 2, 3]
+    assert "4 ranks are numbered by appearance, because the source does not number them" in trace.problems
+
+
+def test_a_damaged_pickle_does_not_hide_the_other_ranks(tmp_path: Path) -> None:
+    paths = foreign_recordings.write_flight_dumps(JOB, tmp_path, is_pickle=True)
+    paths[2].write_bytes(paths[2].read_bytes()[:500])
+    trace = read(paths)
+    assert [rank.rank for rank in trace.ranks] == [0, 1, 3]
+    assert any("nccl_trace_rank_2 is not a valid pickle" in problem for problem in trace.problems)
+
+
+def test_entries_of_other_backends_are_counted(tmp_path: Path) -> None:
+    path, *_ = foreign_recordings.write_flight_dumps(JOB, tmp_path, is_pickle=False)
+    text = path.read_text()
+    count = text.count('"nccl:')
+    path.write_text(text.replace('"nccl:', '"gloo:', 2))
+    assert "2 entries of other backends than NCCL, such as gloo, are left out" in read([path]).problems
+    path.write_text(text.replace('"nccl:', '"gloo:'))
+    with pytest.raises(UsageError, match=f"no operations: {count} entries of other backends than NCCL"):
+        read([path])
 
 
 def test_flight_recorder_cuts_to_the_common_window(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Imports dumps of PyTorch's flight recorder, as JSON or pickle: one file per rank. Its name ends with the rank."""
+"""Imports dumps of PyTorch's flight recorder, as JSON or pickle: one file per rank. Its name has the rank."""
 
 import io
 import pickle
@@ -16,14 +16,15 @@ from busbw.traces.importers.json_stream import stream_json
 from busbw.traces.importers.recording import open_recording, read_block
 from busbw.traces.importers.torch_operations import (
     TorchOperation,
+    find_rank_in_name,
     group_index,
     is_operation,
     list_calls,
     read_groups,
 )
 
-_RANK = re.compile(r"(\d{1,7})(?:\.[a-z]+)*\Z", re.IGNORECASE)
-"""Rank in a file's name: 3 in "nccl_trace_rank_3" and "dump_3.json.gz"."""
+_LAST_NUMBER = re.compile(r"(\d{1,7})(?:\.[a-z]+)*\Z", re.IGNORECASE)
+"""Rank in a file's name without the word "rank": 3 in "dump_3.json.gz"."""
 _PAIR = re.compile(r"(?P<function>send|recv) \d{1,7}(?:->|<-)(?P<peer>\d{1,7})")
 """Name of a transfer: "send 0->1", or "recv 0<-1". The peer is 1."""
 _BACKENDS = ("nccl", "rccl", "xccl")
@@ -55,18 +56,32 @@ def recognizes(beginning: bytes, path: Path) -> bool:
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the dumps of one job."""
     for path in paths:
+        try:
+            dump = _load_pickle(path)
+        except UsageError as error:
+            if len(paths) == 1:
+                raise
+            builder.add_problem(f"{error.problem}; it is left out")
+            continue
         rank = builder.find_or_add_rank(path, path_text(path))
-        match = _RANK.search(path.name)
-        rank.rank = int(match[1]) if match else None
+        rank.rank = _rank_of_file(path)
         reader = _RankReader(builder, rank)
-        dump = _load_pickle(path)
         # The description of the groups may follow the entries, so the first pass reads only descriptions.
         for read_item in (reader.read_description, reader.read_entry):
             items = stream_json(builder, path, "entries") if dump is None else _flatten(dump)
             for key, value in items:
                 read_item(key, value)
+            reader.check_rank()
         rank.start_at_first_time()
     return ["the flight recorder does not tell operator, root, stream and algorithm of operations"]
+
+
+def _rank_of_file(path: Path) -> int | None:
+    """Returns the rank in a file's name. None if it has no number."""
+    number = find_rank_in_name(path)
+    if number is None and (match := _LAST_NUMBER.search(path.name)):
+        return int(match[1])
+    return number
 
 
 def _flatten(dump: Any) -> Iterator[tuple[str, Any]]:
@@ -119,6 +134,11 @@ class _RankReader:
         elif key == "comm_lib_version" and isinstance(value, str):
             self._rank.nccl_version = value
 
+    def check_rank(self) -> None:
+        """Forgets a rank from the name of the file that is in none of the process groups of the dump."""
+        if self._groups and not any(self._rank.rank in members for members in self._groups.values()):
+            self._rank.rank = None
+
     def read_entry(self, key: str, entry: Any) -> None:
         """Reads an operation."""
         if key == "entries":
@@ -130,7 +150,10 @@ class _RankReader:
     def _add(self, entry: dict[str, Any]) -> None:
         self._count_dropped(entry)
         backend, _, title = str(entry["profiling_name"]).rpartition(":")
-        if (backend and backend not in _BACKENDS) or not is_operation(title):
+        if backend and backend not in _BACKENDS:
+            self._builder.add_problem("{count} entries of other backends than NCCL, such as gloo, are left out")
+            return
+        if not is_operation(title):
             return
         name = str(entry["process_group"][0])
         members = self._groups.get(name, [])

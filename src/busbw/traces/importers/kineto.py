@@ -1,6 +1,5 @@
 """Imports traces of PyTorch's profiler (Kineto, Chrome trace format): one file per rank."""
 
-import re
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from busbw.traces.importers.json_stream import stream_json
 from busbw.traces.importers.torch_operations import (
     MAX_RANKS,
     TorchOperation,
+    find_rank_in_name,
     group_index,
     is_operation,
     list_calls,
@@ -23,8 +23,6 @@ from busbw.traces.importers.torch_operations import (
     read_groups,
 )
 
-_FILE_RANK = re.compile(r"rank[-_]?(\d{1,7})", re.IGNORECASE)
-"""Rank in a file's name: 3 in "rank3.json" and "trace_rank-3.json"."""
 _NO_ID = -1
 _MAX_ID, _MAX_TIME_NS = 1 << 62, 1 << 61
 """Bounds of an "External id" and of a time. Larger values are damage."""
@@ -53,8 +51,7 @@ class _RankReader:
         self._builder = builder
         self._path = path
         self._rank = builder.find_or_add_rank(path, path_text(path))
-        match = _FILE_RANK.search(path.name)
-        self._rank.rank = int(match[1]) if match else None
+        self._rank.rank = find_rank_in_name(path)
         self._job_groups: dict[str, list[int]] = {}
         """Ranks of process groups by name, as the job describes them."""
         self._communicators: dict[tuple[str, int, str], tuple[int | None, list[int]]] = {}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from busbw.traces import format as layout
@@ -30,6 +31,7 @@ _DATATYPE_NAMES = (
 _DATATYPES = {name: number for number, names in enumerate(_DATATYPE_NAMES) for name in names.split()}
 _NOT_OPERATIONS = ("wait", "init", "coalesced", "startcoalescing", "endcoalescing", "monitoredbarrier")
 _IN_PLACE = Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE
+_RANK_IN_NAME = re.compile(r"rank[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NUMBERS = re.compile(r"-?\d{1,12}")
 MAX_RANKS = 1 << 20
 """Ranks of the job are below this number. A larger number is damage."""
@@ -57,6 +59,12 @@ class TorchOperation(NamedTuple):
     """Elements or rows that this rank receives from each rank, as `input_splits`."""
     are_splits_known: bool = True
     """False if the recording does not have both lists completely. Both are then empty."""
+
+
+def find_rank_in_name(path: Path) -> int | None:
+    """Returns the rank in a file's name after the word "rank": 3 in "rank3.json" and "nccl_trace_rank_3_old"."""
+    match = _RANK_IN_NAME.search(path.name)
+    return int(match[1]) if match else None
 
 
 def parse_numbers(value: object) -> tuple[list[int], bool]:
