@@ -5,6 +5,7 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from busbw.errors import UsageError
 from busbw.traces import format as layout
 from busbw.traces.format import Algorithm, DeviceClock, Kind, Operations, Protocol
 from busbw.traces.model import Communicator, RankTrace, Trace
+from busbw.traces.repeated_ranks import choose_recordings
 from busbw.units import count_text, names_text
 
 _RECORD = struct.Struct("<BBBBHHiIQQQQBBBBIII")
@@ -278,7 +280,7 @@ class TraceBuilder:
         return [text.replace("{count}", f"{count:,}") for text, count in self._problems.items()]
 
     def _number_ranks(self) -> list[tuple[int, RankBuilder]]:
-        """Returns each rank with its number, ascending and without repetitions.
+        """Returns one recording of each rank with its number, ascending.
 
         A rank that the source does not number gets its own rank in the communicator with the most recorded ranks. A
         rank outside of this communicator gets the next free number.
@@ -296,16 +298,21 @@ class TraceBuilder:
             for rank_builder in self.ranks
         ]
         next_number = max((number for number in numbers if number is not None), default=-1) + 1
-        longest: dict[int, RankBuilder] = {}
+        recordings: dict[int, list[RankBuilder]] = {}
         for number, rank_builder in zip(numbers, self.ranks, strict=True):
             if number is None:
                 number, next_number = next_number, next_number + 1
                 self.add_problem("{count} ranks are numbered by appearance, because the source does not number them")
-            if number in longest:
-                self.add_problem(f"rank {number} occurs several times; its longest recording is used")
-            if number not in longest or len(rank_builder.operations) > len(longest[number].operations):
-                longest[number] = rank_builder
-        return sorted(longest.items())
+            recordings.setdefault(number, []).append(rank_builder)
+        chosen = choose_recordings(recordings)
+        repeated = [number for number, own in sorted(recordings.items()) if len(own) > 1]
+        if repeated:
+            left_out = [one for number in repeated for one in recordings[number] if one is not chosen[number]]
+            files = names_text(sorted({Path(one.source).name for one in left_out}))
+            one_or_more = "rank {} occurs" if len(repeated) == 1 else "ranks {} occur"
+            ranks = one_or_more.format(names_text(list(map(str, repeated))))
+            self.add_problem(f"{ranks} several times; {count_text(len(left_out), 'recording')} left out: {files}")
+        return sorted(chosen.items())
 
     def _join_listed(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
         """Sets the own ranks that follow from the listed members, for the communicators that each rank uses."""

@@ -338,10 +338,49 @@ def test_missing_ranks_are_named(tmp_path: Path) -> None:
     assert describe(trace, *CALL_FIELDS) == [describe(JOB, *CALL_FIELDS)[rank] for rank in (1, 3)]
 
 
+def test_a_copy_of_a_file_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(foreign_recordings.nccl_log(JOB))
+    copy = tmp_path / "job-copy.log"
+    copy.write_text(path.read_text())
+    trace = read([path, copy])
+    assert describe(trace, "count") == describe(JOB, "count")
+    assert "1 file left out as copies of others: job-copy.log" in trace.problems
+
+
 def test_a_rank_that_occurs_twice_is_named(tmp_path: Path) -> None:
     paths = write_each(tmp_path, lambda rank: foreign_recordings.kineto_document(JOB, rank))
-    copy = tmp_path / "copy.json"
-    copy.write_text(paths[0].read_text())
-    trace = read([*paths, copy])
+    part = tmp_path / "part.json"
+    part.write_text(paths[0].read_text() + " ")
+    trace = read([*paths, part])
     assert_same_job(trace, *CALL_FIELDS)
-    assert "rank 0 occurs several times; its longest recording is used" in trace.problems
+    assert "rank 0 occurs several times; 1 recording left out: part.json" in trace.problems
+
+
+def test_the_recordings_of_the_ranks_are_of_the_same_time(tmp_path: Path) -> None:
+    """The profiler has recorded twice, and of the longer recording some ranks are missing."""
+    early = foreign_recordings.write_flight_dumps(JOB, tmp_path, is_pickle=False)
+    late = []
+    for number, path in enumerate(early):
+        dump = json.loads(path.read_text())
+        for entry in dump["entries"]:
+            entry["time_created_ns"] += 60_000_000_000
+        late.append(tmp_path / f"late_rank_{number}")
+        late[-1].write_text(json.dumps(dump))
+        if number in (1, 3):
+            dump = json.loads(path.read_text())
+            path.write_text(json.dumps(dump | {"entries": dump["entries"][:-3]}))
+    trace = read([*early, late[1], late[3]])
+    assert [Path(rank.source).name for rank in trace.ranks] == [path.name for path in early]
+    assert "ranks 1, 3 occur several times; 2 recordings left out: late_rank_1, late_rank_3" in trace.problems
+    trace = read([*early, *late])
+    assert [Path(rank.source).name for rank in trace.ranks] == [path.name for path in late]
+
+
+def test_two_files_of_one_rank_are_not_joined(tmp_path: Path) -> None:
+    paths = foreign_recordings.write_chakra(JOB, tmp_path)
+    second = tmp_path / "second.1.et"
+    second.write_bytes(paths[1].read_bytes()[:-200])
+    trace = read([*paths, second])
+    assert describe(trace, "function") == describe(JOB, "function")
+    assert "rank 1 occurs several times; 1 recording left out: second.1.et" in trace.problems

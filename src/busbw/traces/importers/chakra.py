@@ -80,7 +80,7 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
         builder.add_problem("{count} process groups have unknown ranks; the ranks that use one are taken")
         groups[name] = sorted(users[name])
     for path, number in zip(paths, numbers, strict=True):
-        rank = builder.find_or_add_rank(number, path_text(path))
+        rank = builder.find_or_add_rank(path, path_text(path))
         rank.rank = number
         for node in _nodes(builder, path):
             if node.kind in (_SEND, _RECV, _COLLECTIVE):

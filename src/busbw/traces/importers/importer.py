@@ -1,5 +1,7 @@
 """An importer of one format, with the steps that all importers share."""
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +11,9 @@ import numpy as np
 from busbw.support.files import path_text
 from busbw.traces.building import NO_SEQUENCE, Numbers, RankBuilder, TraceBuilder
 from busbw.traces.model import Trace
+from busbw.units import count_text, names_text
+
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,33 @@ class Importer:
         """
         name = path_text(paths[0].name if len(paths) == 1 else paths[0].absolute().parent.name)
         builder = TraceBuilder(name, f"import {self.source_format}")
-        limitations = self.fill_trace(builder, paths)
+        limitations = self.fill_trace(builder, _leave_out_copies(builder, paths))
         _cut_to_common_sequences(builder)
         _clear_single_groups(builder)
         trace = builder.build()
         return replace(trace, problems=(*trace.problems, *limitations))
+
+
+def _leave_out_copies(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[Path]:
+    """Returns the files without those that have the same content as an earlier file."""
+    sizes = Counter(path.stat().st_size for path in paths if path.is_file())
+    contents: set[bytes] = set()
+    distinct, copies = [], []
+    for path in paths:
+        if path.is_file() and sizes[path.stat().st_size] > 1:
+            digest = hashlib.blake2b()
+            with path.open("rb") as file:
+                while block := file.read(_BLOCK_BYTES):
+                    digest.update(block)
+            content = digest.digest()
+            if content in contents:
+                copies.append(path_text(path.name))
+                continue
+            contents.add(content)
+        distinct.append(path)
+    if copies:
+        builder.add_problem(f"{count_text(len(copies), 'file')} left out as copies of others: {names_text(copies)}")
+    return distinct
 
 
 def _clear_single_groups(builder: TraceBuilder) -> None:
