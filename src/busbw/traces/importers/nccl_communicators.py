@@ -30,6 +30,7 @@ class NcclCommunicator:
     """Number of `rank` in this communicator. None: unknown."""
     is_starting: bool
     """True after the line "Init START", until "Init COMPLETE"."""
+    has_calls: bool = False
     split_count: int = 0
     """Number of communicators that were split from this one so far."""
 
@@ -40,6 +41,9 @@ class NcclCommunicators:
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
         self._known: dict[tuple[Process, bytes], NcclCommunicator] = {}
+        self._by_id: dict[tuple[Process, str, int], NcclCommunicator] = {}
+        """Communicators with an id from the log, by process, id and own rank."""
+        self._repeated: set[Process] = set()
         self._inferred_counts: Counter[tuple[RankBuilder, int]] = Counter()
         """Number of inferred communicators of each rank and size that were tried so far."""
         self._taken_ranks: dict[str, set[int]] = {}
@@ -48,6 +52,13 @@ class NcclCommunicators:
     def find(self, process: Process, handle: bytes) -> NcclCommunicator | None:
         """Returns the latest communicator with this pointer. None if the log did not introduce it."""
         return self._known.get((process, handle))
+
+    def is_repeated(self, process: Process) -> bool:
+        """Returns true if the log has repeated the text of a process, because a rank has joined a communicator again.
+
+        Each communicator has a new id, so a rank can join it only once.
+        """
+        return process in self._repeated
 
     def read_message(self, process: Process, match: re.Match[str], text: str, source: str) -> None:
         """Reads the line "Init START" or "Init COMPLETE" of a rank."""
@@ -66,7 +77,12 @@ class NcclCommunicators:
         if match["split"] and not identity:
             split_number = int(match["split_count"]) if match["split_count"] else None
             identity = self._split_identity(process, match["parent"].encode(), split_number, match["color"] or "")
-        self.add(process, handle, device, size, own_rank, source, identity, is_starting=is_start)
+        key = process, identity, own_rank
+        if identity and key in self._by_id and self._by_id[key].has_calls:
+            self._repeated.add(process)
+        added = self.add(process, handle, device, size, own_rank, source, identity, is_starting=is_start)
+        if identity and added:
+            self._by_id[key] = added
 
     def add(
         self,

@@ -2,10 +2,8 @@
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,11 +15,12 @@ from busbw.traces import format as layout
 from busbw.traces.building import Call, RankBuilder, TraceBuilder
 from busbw.traces.format import REDUCING, ROOTED, TRANSFERS, Algorithm, Flag, Function, Protocol
 from busbw.traces.importers.nccl_communicators import NcclCommunicator, NcclCommunicators, Process
+from busbw.traces.importers.nccl_jobs import find_older_processes
+from busbw.traces.importers.nccl_times import parse_time_ns
 from busbw.traces.importers.recording import open_recording, read_lines
+from busbw.units import count_text
 
 _HEADER = re.compile(HEADER)
-_TIME = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)([.,]\d{1,9})?\] \Z")
-"""Time before a message: "[2026-01-31 12:00:00.123456] "."""
 _CALL = re.compile(
     HEADER + rb"(?P<name>\w{1,40}): opCount (?P<op_count>[0-9a-f]{1,16}) sendbuff (?P<send>\S{1,20})"
     rb" recvbuff (?P<receive>\S{1,20}) count (?P<count>\d{1,20}) datatype (?P<datatype>\d{1,9}) op (?P<redop>-?\d{1,9})"
@@ -87,9 +86,15 @@ def recognizes(beginning: bytes, path: Path) -> bool:
 
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the logs of one job."""
-    reader = _Reader(builder)
+    older = find_older_processes(paths)
+    reader = _Reader(builder, older)
     for path in paths:
         reader.read(path)
+    builder.add_problem(
+        f"the log has several jobs; {{count}} calls of {count_text(len(older), 'process', 'processes')} of older jobs"
+        " are left out",
+        reader.older_call_count,
+    )
     has_times = any(rank.operations["enqueue_ns"].any() for rank in builder.ranks)
     for rank in builder.ranks:
         rank.nccl_version = reader.version
@@ -106,8 +111,12 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
 class _Reader:
     """Reads the logs of one job."""
 
-    def __init__(self, builder: TraceBuilder) -> None:
+    def __init__(self, builder: TraceBuilder, older: Set[Process]) -> None:
+        """`older`: processes that are left out."""
         self.version = ""
+        self.older_call_count = 0
+        """Calls of the processes that are left out."""
+        self._older = older
         self._builder = builder
         self._communicators = NcclCommunicators(builder)
         self._processes: dict[Process, Process] = {}
@@ -134,8 +143,8 @@ class _Reader:
         elif b"comm 0x" in line:
             text = line.decode(errors="replace")
             header, match = _HEADER.search(line), COMMUNICATOR.search(text)
-            if header and match:
-                self._communicators.read_message(self._process(header), match, text, self._source)
+            if header and match and (process := self._process(header)) not in self._older:
+                self._communicators.read_message(process, match, text, self._source)
         elif not self.version and (version := _VERSION.search(line)):
             self.version = version[1].decode()
 
@@ -161,6 +170,12 @@ class _Reader:
         if match is None or has_two_messages:
             raise ValueError
         process, size = self._process(match), int(match["size"])
+        if process in self._older:
+            self.older_call_count += 1
+            return
+        if self._communicators.is_repeated(process):
+            self._builder.add_problem("{count} calls are left out, because the log repeats the text of their process")
+            return
         communicator = self._communicators.find(process, match["handle"])
         if communicator is None or communicator.size != size:
             own_rank = int(match["own_rank"]) if match["own_rank"] else None
@@ -169,6 +184,7 @@ class _Reader:
             )
         if communicator is None:
             return
+        communicator.has_calls = True
         rank, thread = communicator.rank, self._thread(process, match)
         function, peer = Function.of_nccl(match["name"].decode()), int(match["root"])
         count, datatype = int(match["count"]), int(match["datatype"])
@@ -184,7 +200,7 @@ class _Reader:
                 stream=rank.number_stream(match["stream"]),
                 peer=peer if function in (*ROOTED, *TRANSFERS) else -1,
                 group=self._group(thread, function, peer, match),
-                enqueue_ns=_time_ns(line[: match.start()]),
+                enqueue_ns=parse_time_ns(line[: match.start()]),
                 flags=_in_place_flags(function, match, communicator, size_bytes),
                 thread=rank.number_thread(match["thread"] or b""),
             )
@@ -262,17 +278,3 @@ def _in_place_flags(
     else:
         return 0
     return _IN_PLACE if send - receive == in_place_distance else _OUT_OF_PLACE
-
-
-def _time_ns(prefix: bytes) -> int:
-    """Returns the time at the end of the text before a message. 0 if it is missing, or has no fractions of a second."""
-    match = _TIME.search(prefix) if prefix.endswith(b"] ") else None
-    if match is None or match[2] is None:
-        return 0
-    return _second(match[1]) * 1_000_000_000 + int(match[2][1:].ljust(9, b"0"))
-
-
-@lru_cache(maxsize=64)
-def _second(text: bytes) -> int:
-    """Returns the Unix time of a second. Cached, because many lines have the same second."""
-    return int(datetime.strptime(text.decode(), "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp())
