@@ -19,6 +19,7 @@ from busbw.exporters.redact import redact
 from busbw.logs.log import Log, Row, Table
 from busbw.logs.plain_rows import has_wrong_data
 from busbw.store import find
+from busbw.support.files import path_text
 from busbw.support.json_output import encode_item, object_with_lists, print_object
 from busbw.system import System
 from busbw.terminal import ExpectationColumns, activity, console, log_lines, terminal_width
@@ -56,8 +57,11 @@ def show(
     if trace is not None:
         print_trace(analysis, as_json=as_json)
         return ExitCode.GOOD
+    path = find(run)
+    if path.is_dir():
+        raise UsageError(f"{path_text(run)} is a directory without a trace", remedy="name one of its files")
     with activity(f"reading {run}"):
-        log = readers.read(find(run))
+        log = readers.read(path)
     _require_tables(log, numbers)
     shown_log = redact(log) if is_redacted else log
     exit_code = ExitCode.WRONG_DATA if has_wrong_data(log) else ExitCode.GOOD

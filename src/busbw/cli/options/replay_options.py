@@ -143,5 +143,6 @@ def find_replay_trace(words: Sequence[str], selection: StepSelection) -> Trace:
             raise
         raise UsageError(f"{words[0]} is neither a file, nor a run, nor a model", remedy=remedy) from error
     if trace is None:
-        raise UsageError(f"{words[0]} is a log, not a trace", remedy=remedy)
+        kind = "directory without a trace" if Path(words[0]).is_dir() else "log, not a trace"
+        raise UsageError(f"{words[0]} is a {kind}", remedy=remedy)
     return trace

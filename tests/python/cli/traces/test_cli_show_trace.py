@@ -144,3 +144,13 @@ def test_a_title_and_one_system(show: Show, here: Path) -> None:
     assert "Monday" in Parsed((here / "page.html").read_text()).words
     error = show(job(), "report", "job", "--system", "1=h100-sxm", "--system", "2=h100-sxm", code=2)
     assert "a trace has one system" in error
+
+
+@pytest.mark.parametrize("command", ["show", "replay"])
+def test_a_directory_without_a_trace_is_neither_a_log_nor_a_file(
+    here: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (here / "texts").mkdir()
+    (here / "texts" / "a.txt").write_text("hello\n")
+    assert main([command, "texts"]) == 2
+    assert "texts is a directory without a trace; name " in capsys.readouterr().err
