@@ -38,7 +38,7 @@ def _trace_lines(analysis: TraceAnalysis, width: int) -> Iterator[Text]:
     if any(rank.communication_us is not None for rank in analysis.ranks):
         yield from column_lines(rank_columns(analysis, _MAX_RANK_ROWS), width)
         yield from hidden_line(len(analysis.ranks) - _MAX_RANK_ROWS, "rank")
-        caption = f"means per {analysis.period}; waits: for later ranks; late: by its own computing"
+        caption = f"means per {analysis.period}; waits: for later ranks; late: by its own computing, at most"
         yield from labeled_lines("", caption, width, "dim")
     yield Text()
     for finding in analysis.findings:

@@ -32,7 +32,7 @@ def find_late_ranks(
     *,
     chance_of: Callable[[int], float],
 ) -> Iterator[Finding]:
-    """Yields the ranks that delay the others, the latest first. The cost of a finding is the lateness per period.
+    """Yields the ranks that delay the others, the latest first. The cost of a finding is `RankRow.late_us`.
 
     `period_us`: mean duration of a period, None if unknown. `period`: "step" or "recording". `chance_of`: probability
     that a rank, by its index in `ranks`, is so late by chance.
@@ -47,10 +47,10 @@ def find_late_ranks(
         if late_us > min_us and len(known) * chance_of(index) < MAX_CHANCE:
             name = f"rank {rank.rank} on {rank.host}" if rank.host else f"rank {rank.rank}"
             often = f", in {rank.late_steps:.0%} of the steps" if rank.late_steps and period != "recording" else ""
-            lateness = f"arrives {milliseconds_text(late_us)} late per {period}{often}"
+            lateness = f"delays the others by up to {milliseconds_text(late_us)} per {period}{often}"
             yield Finding(
                 kind="late rank",
-                text=f"{name} {lateness}; the others wait for it",
+                text=f"{name} {lateness}",
                 remedy=f"let {name} arrive with the others",
                 cost_us=late_us,
             )
@@ -97,7 +97,7 @@ def find_slow_communicators(
                         f"take {own_us / others_us:.2f} times as long as in "
                         f"{count_text(len(alike) - 1, 'similar communicator')}, for all its ranks: "
                         f"a slow link or GPU{more_nodes}, not a late rank; "
-                        f"cost {milliseconds_text(cost_us)} per {prepared.period}"
+                        f"cost up to {milliseconds_text(cost_us)} per {prepared.period}"
                     )
                     remedy = f"make ranks {members} of {group.label} as fast as the similar ones"
                     yield Finding(kind="slow communicator", text=text, remedy=remedy, cost_us=cost_us)

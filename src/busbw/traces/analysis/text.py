@@ -50,8 +50,8 @@ def _steps_text(analysis: TraceAnalysis) -> str:
 
 
 def saving_text(change: Change, period: str) -> str:
-    """Returns the saving: "saves 1.2 ms per step"."""
-    return f"saves {milliseconds_text(change.saving_us)} per {period}"
+    """Returns the saving: "saves up to 1.2 ms per step"."""
+    return f"saves up to {milliseconds_text(change.saving_us)} per {period}"
 
 
 def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[Column]:

@@ -92,7 +92,9 @@ class RankRow(Struct, kw_only=True, frozen=True):
     waiting_us: float | None = None
     """Part of `communication_us` before the last rank has arrived."""
     late_us: float | None = None
-    """Time by which this rank alone delays the other ranks, because this rank computes longer."""
+    """Upper bound of the time by which this rank alone delays the other ranks, because this rank computes longer.
+
+    It counts a delay in each operation. If ranks compute during operations, one delay can last for several ones."""
     late_steps: float | None = None
     """Fraction of the steps in which this rank delays the other ranks."""
 
@@ -112,7 +114,7 @@ class Change(Struct, kw_only=True, frozen=True):
 
     text: str
     saving_us: float
-    """Per step."""
+    """Per step, an upper bound."""
     basis: Literal["measured", "predicted"]
     assumption: str
 

@@ -116,7 +116,7 @@ def test_no_name_remains_after_redaction(words: list[str], show: Show) -> None:
 def test_the_page(show: Show, here: Path) -> None:
     show(job(), "report", "job", "-o", "page.html", "--system", "h100-sxm")
     page = Parsed((here / "page.html").read_text())
-    assert "Rank 5 on node-1 arrives 0.2 ms late per step" in page.words
+    assert "Rank 5 on node-1 delays the others by up to 0.2 ms per step" in page.words
     assert "Timeline of step" in page.words
     assert "all_gather" in page.words
     assert [one["class"] for one in page.named("figure")] == ["picture whole"]

@@ -45,7 +45,7 @@ def test_a_late_rank(clock: DeviceClock) -> None:
     (finding,) = analysis.findings
     assert finding.kind == "late rank"
     assert finding.cost_us == pytest.approx(300, abs=0.1)
-    assert finding.text == "rank 5 on node-1 arrives 0.3 ms late per step, in 100% of the steps; the others wait for it"
+    assert finding.text == "rank 5 on node-1 delays the others by up to 0.3 ms per step, in 100% of the steps"
 
 
 def test_a_rank_that_waited_for_a_late_rank_is_not_late_itself() -> None:
@@ -142,7 +142,7 @@ def test_few_steps_with_random_lateness_name_no_rank(steps: int) -> None:
 
 def test_a_rank_that_is_late_in_each_of_few_steps() -> None:
     found = [late_ranks_of_job(np.random.default_rng(seed), 8, 300_000) for seed in range(5)]
-    assert all(text.startswith("rank 5 on node-0 arrives") for (text,) in found)
+    assert all(text.startswith("rank 5 on node-0 delays") for (text,) in found)
 
 
 def findings_of_overlapping_job(random: np.random.Generator, steps: int, own_late_ns: int) -> list[str]:
@@ -173,7 +173,7 @@ def test_a_rank_that_stays_behind_by_chance_within_a_step_is_not_late(steps: int
 
 def test_a_late_rank_of_a_job_that_computes_during_its_operations() -> None:
     found = [findings_of_overlapping_job(np.random.default_rng(seed), 12, 1_000_000) for seed in range(5)]
-    assert all(text.startswith("rank 5 on node-0 arrives") for (text,) in found)
+    assert all(text.startswith("rank 5 on node-0 delays") for (text,) in found)
 
 
 def test_lateness_within_the_clock_error_is_not_reported() -> None:
