@@ -1,6 +1,6 @@
 """Imports logs of NCCL's Inspector: one JSON object per line and operation, one file per process."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 from busbw.support.files import path_text
 from busbw.traces.building import NO_SEQUENCE, Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Algorithm, Flag, Function, Protocol
+from busbw.traces.importers.inspector_jobs import Process, find_older_processes
 from busbw.traces.importers.recording import open_recording, read_lines
+from busbw.units import count_text
 
 _KEYS = (b'"coll_perf"', b'"p2p_perf"', b'"inspector_output_format_version"')
 """Keys that only logs of the Inspector have."""
@@ -50,11 +52,12 @@ def recognizes(beginning: bytes, path: Path) -> bool:
 def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     """Reads the logs of one job."""
     decode = msgspec.json.Decoder(_Record).decode
+    older = find_older_processes(paths)
     for path in paths:
         with open_recording(path) as file:
             for line in read_lines(file):
                 try:
-                    _add(builder, decode(line), path_text(path))
+                    _add(builder, decode(line), path_text(path), older)
                 except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
                     if line.strip():
                         builder.add_problem("{count} lines are damaged or have another form")
@@ -65,8 +68,8 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
     return ["the Inspector states bytes instead of element types, and no streams, roots and groups"]
 
 
-def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
-    """Adds the operation of a line."""
+def _add(builder: TraceBuilder, record: _Record, source: str, older: Set[Process]) -> None:
+    """Adds the operation of a line, unless its process is one of the older ones."""
     prefix, values = ("p2p", record.p2p_perf) if record.coll_perf is None else ("coll", record.coll_perf)
     if values is None:
         return  # the line is a summary of the records before it
@@ -74,11 +77,17 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
     if header is None:
         builder.add_problem("{count} records do not name their communicator and are left out")
         return
+    process = record.metadata.hostname, record.metadata.pid
+    if process in older:
+        builder.add_problem(
+            f"the files are of several jobs; {{count}} operations of {count_text(len(older), 'process', 'processes')}"
+            " of older jobs are left out"
+        )
+        return
     name = "" if header.comm_name == "unknown" else header.comm_name
     index = builder.find_or_add_communicator(f"{int(header.id, 16):016x}", header.n_ranks, name=name)
     if index is None:
         return
-    process = record.metadata.hostname, record.metadata.pid
     rank = builder.find_or_add_rank(process, source)
     if rank.own_rank_by_communicator.get(index, header.rank) != header.rank:
         builder.add_problem("a process has several ranks; operations of small communicators may be at another of them")
