@@ -18,8 +18,8 @@ from busbw.traces.analysis.ranks import measure_ranks
 from busbw.traces.analysis.rows import summarize_rows
 from busbw.traces.analysis.transfers import measure_arrivals
 from busbw.traces.analysis.types import CommunicatorGroup, StepTimes, TraceAnalysis
-from busbw.traces.format import Flag
-from busbw.traces.model import Trace
+from busbw.traces.format import TRANSFERS, DeviceClock, Flag
+from busbw.traces.model import RankTrace, Trace
 from busbw.traces.steps import count_repetitions
 from busbw.units import count_text
 
@@ -166,6 +166,13 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
         yield "the recording has no device times: durations, busbw and late ranks are unknown"
 
 
+def _has_separate_transfers(rank: RankTrace) -> bool:
+    """Returns true if durations of sends or receives are known, and neither their times nor their groups."""
+    is_transfer = np.isin(rank.operations["function"], TRANSFERS)
+    is_separate = is_transfer & (rank.operations["group"] == 0)
+    return rank.device_clock == DeviceClock.DURATION and bool(is_separate.any())
+
+
 def _time_notes(
     prepared: PreparedTrace,
     with_job_steps: Sequence[RankCalls],
@@ -178,6 +185,11 @@ def _time_notes(
     trace, calls = prepared.trace, prepared.calls
     if timed_fraction < 1:
         yield f"{1 - timed_fraction:.1%} of the operations have no device times; times are those of the others"
+    if any(_has_separate_transfers(rank) for rank in trace.ranks):
+        yield (
+            "sends and receives without a group count one after another: if they ran at the same time, "
+            "their time and share are too large"
+        )
     recorded = {rank.rank for rank in trace.ranks}
     partial = sum(not recorded.issuperset(communicator.members) for communicator in trace.communicators)
     if partial:

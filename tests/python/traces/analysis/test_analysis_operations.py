@@ -113,6 +113,18 @@ def test_durations_without_a_clock() -> None:
     assert analysis.findings == ()
 
 
+@pytest.mark.parametrize(("has_groups", "count"), [(False, 1), (True, 0)])
+def test_the_sum_of_transfers_without_a_group_is_no_known_time(has_groups: bool, count: int) -> None:
+    trace = make_trace(ranks=4, calls=[Call(function=Function.SEND, shift=1, group=1), Call(count=7)], steps=6)
+    ranks = []
+    for rank in trace.ranks:
+        operations = rank.operations.copy()
+        operations["group"] *= has_groups
+        ranks.append(replace(rank, operations=operations, device_clock=DeviceClock.DURATION))
+    analysis = analysis_of(replace(trace, ranks=tuple(ranks)))
+    assert len([note for note in analysis.notes if "without a group" in note]) == count
+
+
 def test_a_recording_without_steps_is_one_period() -> None:
     counts = np.random.default_rng(1).permutation(200)
     calls = [Call(count=int(count) + 1, gap_ns=10_000, duration_ns=30_000) for count in counts]
