@@ -77,6 +77,8 @@ class Trace:
     times between them are the computation."""
     problems: tuple[str, ...] = ()
     """Missing and contradictory facts, as sentences for users. The rest of the trace is valid."""
+    files: tuple[str, ...] = ()
+    """All files, also those that were left out. `problems` can name them. Empty: only the sources of the ranks."""
 
     @cached_property
     def matching(self) -> Matching:

@@ -13,7 +13,7 @@ from busbw.traces.write import write_trace
 def redact_trace(trace: Trace) -> Trace:
     """Returns the trace with names such as `host-1`, `file-1` and `communicator-1`, also in its problems."""
     hosts = _numbered("host", [rank.host for rank in trace.ranks])
-    sources = _numbered("file", [rank.source for rank in trace.ranks])
+    sources = _numbered("file", [*(rank.source for rank in trace.ranks), *trace.files])
     communicators = [
         f"communicator-{number}" if communicator.name else ""
         for number, communicator in enumerate(trace.communicators, start=1)
@@ -44,6 +44,7 @@ def redact_trace(trace: Trace) -> Trace:
             for communicator, name in zip(trace.communicators, communicators, strict=True)
         ),
         problems=problems,
+        files=tuple(sources[file] for file in trace.files),
     )
 
 

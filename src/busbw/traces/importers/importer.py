@@ -44,7 +44,7 @@ class Importer:
         _cut_to_common_sequences(builder)
         _clear_single_groups(builder)
         trace = builder.build()
-        return replace(trace, problems=(*trace.problems, *limitations))
+        return replace(trace, problems=(*trace.problems, *limitations), files=tuple(map(path_text, paths)))
 
 
 def _leave_out_copies(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[Path]:

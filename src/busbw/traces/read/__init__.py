@@ -1,6 +1,7 @@
 """Reads traces: files of the own format, and recordings that an importer recognizes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from busbw.errors import BusbwError, UsageError
@@ -29,7 +30,7 @@ def read_trace(path: Path) -> Trace:
         if own_files := [file for file in files if _is_own_file(file)]:
             builder = TraceBuilder(path_text(path.resolve().name))
             join_processes(builder, [process for file in own_files if (process := read_process_file(builder, file))])
-            return builder.build()
+            return replace(builder.build(), files=tuple(path_text(file.name) for file in own_files))
         return _import(path, files)
     except OSError as error:
         problem = f"cannot read {path_text(error.filename or path)}: {error.strerror}"
