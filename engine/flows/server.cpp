@@ -23,6 +23,7 @@
 #include "measure/clock.hpp"
 #include "measure/sampling/series_sampling.hpp"
 #include "output/text_stream.hpp"
+#include "rendezvous/team/wait.hpp"
 #include "verify/reduction_values.hpp"
 
 namespace busbw {
@@ -78,7 +79,7 @@ class LineReader {
         return line;
       }
       if (has_ended_) return std::nullopt;
-      if (team.aborted()) throw JobAborted{};
+      throw_if_aborted(team);
       read_once();
     }
     return std::nullopt;

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "collectives/registry.hpp"
-#include "common/support/error.hpp"
 #include "measure/buffers.hpp"
 #include "measure/clock.hpp"
+#include "rendezvous/team/wait.hpp"
 #include "replay/buffer_slices.hpp"
 #include "verify/reduction_values.hpp"
 
@@ -173,9 +173,7 @@ void ReplayStep::wait_for_gap(const PreparedCall& call, std::map<const Communica
   const double gap_start_s = call.is_overlapped ? last_ends.gap_end_s : last_ends.operation_end_s;
   last_ends.gap_end_s = gap_start_s + call.gap_s;
   if (call.gap_s == 0) return;
-  wait_until_s(last_ends.gap_end_s, [this] {
-    if (world_.aborted()) throw JobAborted();
-  });
+  wait_until_s(last_ends.gap_end_s, [this] { throw_if_aborted(world_); });
 }
 
 void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*arguments*/) const {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "backends/cache_line.hpp"
 #include "rendezvous/team/wait.hpp"
 
 namespace busbw {
@@ -22,7 +23,6 @@ static_assert(kRequestsPerUpdate <= kQueueSlots / 2);
 // Polls between two yields of the core: a few microseconds. More frequent yields would slow down the leader's thread,
 // which may share a core with this one.
 constexpr unsigned kPollsPerYield = 64;
-constexpr std::size_t kCacheLineBytes = 64;
 
 /// Returns when `is_ready()` is true. Calls `on_yield`, which may throw, every kPollsPerYield polls.
 template <class IsReady, class OnYield>
@@ -35,10 +35,6 @@ void spin_until(const IsReady& is_ready, const OnYield& on_yield) {
       pause_briefly();
     }
   }
-}
-
-void throw_if_aborted(const Team& world) {
-  if (world.aborted()) throw JobAborted();
 }
 
 /// True for collectives, the kinds up to `exchange`: the requests of several ranks must be in one NCCL group.

@@ -26,6 +26,11 @@ inline void pause_briefly() {
 #endif
 }
 
+/// Throws JobAborted if the team's job is aborted.
+inline void throw_if_aborted(const Team& team) {
+  if (team.aborted()) throw JobAborted{};
+}
+
 /// Polls `is_ready` until it returns true. Throws JobAborted if the team is aborted first.
 template <class Condition>
 void wait_until(const Team& team, Condition is_ready) {

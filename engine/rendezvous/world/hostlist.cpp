@@ -27,7 +27,7 @@ struct PaddedNumber {
   std::size_t digits;
 };
 
-PaddedNumber parse_number(std::string_view text, std::string_view hostlist) {
+PaddedNumber parse_padded_number(std::string_view text, std::string_view hostlist) {
   const auto value = parse_digits(text);
   if (text.size() > kMaxDigits || !value) throw_invalid(hostlist, "has something other than numbers in brackets");
   return {*value, text.size()};
@@ -64,8 +64,8 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
   std::vector<std::string> numbers;
   for_each_part(ranges, "range", hostlist, [&](std::string_view range) {
     const std::size_t dash = range.find('-');
-    const PaddedNumber first = parse_number(range.substr(0, dash), hostlist);
-    const PaddedNumber last = dash == range.npos ? first : parse_number(range.substr(dash + 1), hostlist);
+    const PaddedNumber first = parse_padded_number(range.substr(0, dash), hostlist);
+    const PaddedNumber last = dash == range.npos ? first : parse_padded_number(range.substr(dash + 1), hostlist);
     if (last.value < first.value) throw_invalid(hostlist, "has a descending range");
     if (last.value - first.value >= kMaxHosts - numbers.size())
       throw_invalid(hostlist, fmt::format("names more than {} hosts", kMaxHosts));

@@ -12,8 +12,8 @@ RankReport report(const std::vector<double>& iteration_s, double total_s) {
       .check_result = {}};
 }
 
-const std::vector<RankReport> kRanks{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12),
-                                     report({1, 1, 1}, 3)};
+const std::vector<RankReport> kReports{report({1, 5, 3}, 9), report({2, 2, 2}, 6), report({4, 1, 7}, 12),
+                                       report({1, 1, 1}, 3)};
 
 /// First iteration and duration of a rank.
 RankReport on_device(double first_s, double duration_s) {
@@ -42,14 +42,14 @@ TEST_CASE("combine_ranks: the numbers of -a") {
 }
 
 TEST_CASE("rank_times_s: totals divided by the number of operations") {
-  CHECK(rank_times_s(kRanks) == std::vector<double>{3, 2, 4, 1});
-  CHECK(rank_launch_times_s(kRanks)[2] == doctest::Approx(4.0 / 3));
+  CHECK(rank_times_s(kReports) == std::vector<double>{3, 2, 4, 1});
+  CHECK(rank_launch_times_s(kReports)[2] == doctest::Approx(4.0 / 3));
 }
 
 TEST_CASE("rank_device_times_s: empty if a rank has none") {
-  CHECK(rank_device_times_s(kRanks).empty());
+  CHECK(rank_device_times_s(kReports).empty());
   CHECK(rank_device_times_s(std::vector{on_device(9, 2), on_device(9, 3)}) == std::vector<double>{2, 3});
-  CHECK(rank_device_times_s(std::vector{on_device(9, 2), kRanks[0]}).empty());
+  CHECK(rank_device_times_s(std::vector{on_device(9, 2), kReports[0]}).empty());
 }
 
 TEST_CASE("first_arrivals: the rank that waited longest arrived first") {
@@ -58,7 +58,7 @@ TEST_CASE("first_arrivals: the rank that waited longest arrived first") {
   CHECK(first_arrivals(ranks, 1).arrivals_s == std::vector<double>{0, 5, 0});
   const std::vector<RankReport> tens{on_device(70, 2), on_device(20, 2), on_device(80, 3)};
   CHECK(first_arrivals(tens, 10).arrivals_s == std::vector<double>{0, 50, 0});
-  CHECK(first_arrivals(kRanks, 1).arrivals_s.empty());
+  CHECK(first_arrivals(kReports, 1).arrivals_s.empty());
   std::vector<RankReport> together = ranks;
   together[1].samples.first_iteration_s.reset();
   CHECK(first_arrivals(together, 1).arrivals_s.empty());
@@ -74,16 +74,16 @@ TEST_CASE("typical_arrivals: delays after the smallest one, with their intervals
   const std::vector<RankReport> few{delayed(3, std::nullopt), delayed(1, {{0, 2}})};
   CHECK(typical_arrivals(few).arrivals_s == std::vector<double>{2, 0});
   CHECK(typical_arrivals(few).bounds_s.empty());
-  CHECK(typical_arrivals(kRanks).arrivals_s.empty());
+  CHECK(typical_arrivals(kReports).arrivals_s.empty());
 }
 
 TEST_CASE("last_rank_s: each iteration ends with its last rank") {
-  CHECK(last_rank_s(kRanks) == std::vector<double>{4, 5, 7});
-  CHECK(last_rank_s(std::span(kRanks).subspan(1, 1)) == kRanks[1].samples.operation_s);
+  CHECK(last_rank_s(kReports) == std::vector<double>{4, 5, 7});
+  CHECK(last_rank_s(std::span(kReports).subspan(1, 1)) == kReports[1].samples.operation_s);
 }
 
 TEST_CASE("last_rank_of_process_s: the same for the ranks of each process") {
-  CHECK(last_rank_of_process_s(kRanks, 2) == std::vector<std::vector<double>>{{2, 5, 3}, {4, 1, 7}});
-  CHECK(last_rank_of_process_s(kRanks, 4) == std::vector<std::vector<double>>{{4, 5, 7}});
-  CHECK(last_rank_of_process_s(kRanks, 1).size() == 4);
+  CHECK(last_rank_of_process_s(kReports, 2) == std::vector<std::vector<double>>{{2, 5, 3}, {4, 1, 7}});
+  CHECK(last_rank_of_process_s(kReports, 4) == std::vector<std::vector<double>>{{4, 5, 7}});
+  CHECK(last_rank_of_process_s(kReports, 1).size() == 4);
 }

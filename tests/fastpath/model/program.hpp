@@ -35,6 +35,8 @@ inline constexpr Task kTasks[] = {Task::all_reduce_one_shot,  Task::all_reduce_t
                                   Task::reduce_scatter,       Task::all_to_all,          Task::broadcast_one_shot,
                                   Task::broadcast_two_shot,   Task::all_reduce_direct,   Task::all_gather_direct,
                                   Task::reduce_scatter_direct};
+/// Tasks of the method `direct`.
+inline constexpr Task kDirectTasks[] = {Task::all_reduce_direct, Task::all_gather_direct, Task::reduce_scatter_direct};
 
 /// True if the task uses `two_shot`. Tasks with neither `two_shot` nor `direct` use `exchange`.
 bool has_two_shots(Task task);

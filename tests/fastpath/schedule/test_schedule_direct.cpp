@@ -19,12 +19,10 @@ constexpr std::size_t kDirectProgramStride = 8;
 constexpr std::size_t kDirectProgramStride = 1;
 #endif
 
-constexpr Task kDirect[] = {Task::all_reduce_direct, Task::all_gather_direct, Task::reduce_scatter_direct};
-
 /// Returns direct kernels with `batch` cells per agent, out of place and in place.
 std::vector<Kernel> direct_kernels(int blocks, int agents_of_block, int batch) {
   std::vector<Kernel> all;
-  for (const Task task : kDirect)
+  for (const Task task : kDirectTasks)
     for (const bool in_place : {false, true}) all.push_back({task, blocks, agents_of_block, 1, 0, batch, in_place});
   return all;
 }
@@ -125,7 +123,7 @@ TEST_CASE("every order of three ranks: direct kernels of one block, alone and be
 TEST_CASE("every order of two ranks without room for all blocks of direct kernels") {
   std::vector<Program> programs;
   for (const int room : {1, 2})
-    for (const Task task : kDirect)
+    for (const Task task : kDirectTasks)
       programs.push_back({2, {{task, 3, 1, 1, 0, 1, true}, {Task::all_gather, 2, 1, 1, 0, 1}}, room});
   explore(programs);
 }

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <new>
 
+#include "backends/cache_line.hpp"
 #include "rendezvous/team/wait.hpp"
 
 namespace busbw {
 namespace {
 
-constexpr std::size_t kCacheLineBytes = 64;
 constexpr std::size_t kMaxChunkBytes = std::size_t{64} << 10;
 constexpr std::size_t kMinChunkBytes = 256;
 /// Target size of the slots of all channels together. Many ranks exceed it, because chunks have a minimum size.

@@ -8,14 +8,13 @@
 #include <functional>
 #include <utility>
 
+#include "backends/cache_line.hpp"
 #include "backends/host/reduce_kernel.hpp"
 #include "common/os/ticker.hpp"
 
 namespace busbw {
 namespace {
 
-/// Alignment of shares: a share starts on a cache line if its array does.
-constexpr std::size_t kCacheLineBytes = 64;
 /// Maximum sum of the bytes of all ranks for which the number of steps matters more than the number of bytes.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 /// Maximum bytes of a broadcast along a tree, in which ranks forward data as a whole. Larger data goes along a chain,
@@ -56,6 +55,7 @@ SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::
       source_addresses_(world_ranks_.size()) {}
 
 SocketCommunicator::RankShares SocketCommunicator::even_shares(std::size_t count, std::size_t element_bytes) const {
+  // A share starts on a cache line if its array does.
   const std::size_t even_count = (count + world_ranks_.size() - 1) / world_ranks_.size();
   return {count, rounded_up(even_count, kCacheLineBytes / element_bytes), element_bytes};
 }

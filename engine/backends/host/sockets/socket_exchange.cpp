@@ -11,6 +11,7 @@
 #include <set>
 
 #include "common/support/error.hpp"
+#include "rendezvous/team/wait.hpp"
 
 namespace busbw {
 namespace {
@@ -73,7 +74,7 @@ bool SocketExchange::are_complete(const std::vector<FlowState>& flows) {
 void SocketExchange::move_all_flows(bool finishes_sends) {
   idle_ticks_ = 0;
   while (!are_complete(recvs_) || (finishes_sends && !are_complete(sends_))) {
-    if (team_.aborted()) throw JobAborted{};
+    throw_if_aborted(team_);
     if (move_ready_flows()) {
       idle_ticks_ = 0;
     } else {
@@ -195,7 +196,7 @@ void SocketExchange::give_up(int peer, const std::string& reason) {
 void SocketExchange::throw_peer_lost(int peer, const char* reason) const {
   // A lost process closes its connections before the job reports why it ended. The job's message has more details.
   for (int tick = 0; tick < peer_loss_grace_ticks_; ++tick) {
-    if (team_.aborted()) throw JobAborted{};
+    throw_if_aborted(team_);
     poll(nullptr, 0, kTickMs);
   }
   throw Error(ExitCode::rank_lost,

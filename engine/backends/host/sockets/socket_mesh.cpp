@@ -16,6 +16,7 @@
 #include "common/os/provenance.hpp"
 #include "common/os/ticker.hpp"
 #include "common/support/error.hpp"
+#include "rendezvous/team/wait.hpp"
 
 namespace busbw {
 namespace {
@@ -28,10 +29,6 @@ constexpr double kMaxConnectLimits = 1.5;
 
 /// The time to connect to a peer has passed.
 struct ConnectTimeout {};
-
-void throw_if_aborted(const Team& group) {
-  if (group.aborted()) throw JobAborted{};
-}
 
 bool is_loopback(const Interface& interface) { return interface.address.is_loopback(); }
 

@@ -12,6 +12,7 @@
 #include "backends/nccl/gpus/device_errors.hpp"
 #include "common/support/error.hpp"
 #include "rendezvous/team/team.hpp"
+#include "rendezvous/team/wait.hpp"
 
 namespace busbw {
 
@@ -107,7 +108,7 @@ inline void wait_for_stream(const CudaStream& stream, const Team& world, std::st
     const cudaError_t state = cudaStreamQuery(stream.get());
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) check_cuda(state, rank_text, "waiting for the GPU");
-    if (poll % kPollsPerAbortCheck == 0 && world.aborted()) throw JobAborted();
+    if (poll % kPollsPerAbortCheck == 0) throw_if_aborted(world);
     sched_yield();
   }
 }

@@ -15,6 +15,7 @@
 #include "backends/nccl/lifecycle/init_roots.hpp"
 #include "common/os/ticker.hpp"
 #include "common/support/error.hpp"
+#include "rendezvous/team/wait.hpp"
 
 namespace busbw {
 
@@ -85,7 +86,7 @@ ncclResult_t NcclComm::finish_calls(double limit_s) const {
   for (;;) {
     const ncclResult_t current = state();
     if (current != ncclInProgress) return current;
-    if (world_.aborted()) throw JobAborted();
+    throw_if_aborted(world_);
     if (!limit) limit.emplace(limit_s);
     if (limit->has_passed()) return current;
     std::this_thread::yield();
