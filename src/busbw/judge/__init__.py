@@ -6,7 +6,7 @@
 from busbw.judge.reference_comparison import ReferenceComparison, compare_with_reference
 from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.types import EXIT_OF, GRADES, BandVerdict, Grade, JudgedConfiguration, JudgedFigure, Verdict, worst
-from busbw.judge.verdicts import judge, judge_configurations
+from busbw.judge.verdicts import count_refused_rows, judge, judge_configurations
 
 __all__ = [
     "EXIT_OF",
@@ -19,6 +19,7 @@ __all__ = [
     "ReferenceSelection",
     "Verdict",
     "compare_with_reference",
+    "count_refused_rows",
     "judge",
     "judge_configurations",
     "worst",

@@ -7,7 +7,7 @@ A series is all figures of one configuration. A yardstick is the ranges of time 
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -39,10 +39,17 @@ def judge(
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
     context_finder: ContextFinder | None = None,
+    refused_counts: Mapping[int, int] | None = None,
 ) -> tuple[Verdict, ...]:
     """Returns the verdict on each configuration of a log. Arguments: as of `judge_configurations`."""
     judged = judge_configurations(
-        log, system=system, nics=nics, sharp=sharp, selection=selection, context_finder=context_finder
+        log,
+        system=system,
+        nics=nics,
+        sharp=sharp,
+        selection=selection,
+        context_finder=context_finder,
+        refused_counts=refused_counts,
     )
     return tuple(configuration.verdict for configuration in judged)
 
@@ -55,6 +62,7 @@ def judge_configurations(
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
     context_finder: ContextFinder | None = None,
+    refused_counts: Mapping[int, int] | None = None,
     needs_curve: Callable[[Verdict], bool] = lambda _verdict: True,
 ) -> Iterator[JudgedConfiguration]:
     """Yields each configuration of a log of any length with its verdict, in the order of its tables.
@@ -66,11 +74,13 @@ def judge_configurations(
         sharp: True if the network reduces; False to use the system's description.
         selection: Reference to judge by instead of the expectation; None for the expectation.
         context_finder: Finder made with the same options, which several logs can share; None for a new finder.
+        refused_counts: Number of refused rows by the first line of their table, if `log` is a part of another log; None
+            to count those of `log`.
         needs_curve: Returns false if the caller does not use `fit`, `half_bytes` and `features` of a verdict. It takes
             long to compute them.
     """
     context_finder = context_finder or ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
-    refused_counts = _count_refused_rows(log)
+    refused_counts = count_refused_rows(log) if refused_counts is None else refused_counts
     has_reference = not context_finder.selection.is_empty
     for number, table in enumerate(log.tables, start=1):
         all_series = series_of_table(table)
@@ -78,7 +88,7 @@ def judge_configurations(
             table_system = effective_system(table, system, nics=nics, sharp=sharp)
             yield _judge_empty_table(log, number, table, table_system)
             continue
-        refused_count = refused_counts[table.first_line]
+        refused_count = refused_counts.get(table.first_line, 0)
         table_contexts = context_finder.find(all_series)
         judged = [
             _judge_series(series, context, context_finder, system, refused_count)
@@ -110,7 +120,7 @@ def judge_configurations(
             )
 
 
-def _count_refused_rows(log: Log) -> Counter[int]:
+def count_refused_rows(log: Log) -> Counter[int]:
     """Counts the refused rows of each table, by the first line of the table.
 
     A refused row belongs to the last table that begins before it, or to the first table if there is none before it.

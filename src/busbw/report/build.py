@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
-from busbw.judge import GRADES, Grade, ReferenceSelection, worst
+from busbw.judge import GRADES, Grade, ReferenceSelection, count_refused_rows, worst
 from busbw.judge.series_context import ContextFinder
 from busbw.logs.late_ranks import late_ranks, other_warnings
 from busbw.logs.log import Log, Table
@@ -151,6 +151,7 @@ def _log_section(
     log, sharp = report_input.log, report_input.sharp
     tables = []
     judged_tables = report_input.judged or log.tables
+    refused_counts = count_refused_rows(log)
     finder_by_system_id: dict[int, ContextFinder] = {}  # a system has no hash
     for table_number, (table, judged_table, system) in enumerate(
         zip(log.tables, judged_tables, report_input.systems, strict=True), start=1
@@ -165,6 +166,7 @@ def _log_section(
             selection,
             is_pictured=remaining_pictured > 0,
             sharp=sharp,
+            refused_count=refused_counts[table.first_line],
             context_finder=finder_by_system_id[id(system)],
         )
         section = _table_section(table, context, f"{anchor}-table-{table_number}")

@@ -51,6 +51,8 @@ class TableContext:
     """True if the page may have pictures of these configurations."""
     sharp: bool = False
     """True if the user states that the network reduces."""
+    refused_count: int = 0
+    """Number of rows of the table that could not be read."""
     context_finder: ContextFinder | None = None
     """Finder of the contexts of series, made with the same system, selection and `sharp`. Tables can share the finder.
 
@@ -72,6 +74,7 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         sharp=context.sharp,
         selection=context.selection,
         context_finder=context.context_finder,
+        refused_counts={context.table.first_line: context.refused_count},
     )
     if not context.table.rows:
         views = tuple(map(verdict_view, verdicts))  # one: a table without rows has one verdict

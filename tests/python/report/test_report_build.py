@@ -1,8 +1,14 @@
 """The page: whatever a log says is somewhere on it."""
 
+from pathlib import Path
+
+import pytest
 from report_pages import page_of, subject
 from sample_logs import AWKWARD, figure, log, row, table
 
+from busbw import readers
+from busbw.exporters.redact import redact
+from busbw.judge import judge
 from busbw.logs.log import Rank, Refusal
 from busbw.records import LateRankRecord
 from busbw.report import build
@@ -50,6 +56,21 @@ def test_the_verdict_is_that_of_the_worst() -> None:
     )
     anchors = {one.anchor for made in page.logs for part in made.tables for one in part.configurations}
     assert {line.anchor for part in page.summary for line in part.lines} <= anchors
+
+
+@pytest.mark.parametrize("is_redacted", [False, True])
+def test_refused_rows_forbid_good_as_in_the_verdict_of_the_log(tmp_path: Path, is_redacted: bool) -> None:
+    text = (Path(__file__).parents[2] / "golden/logs/h200_x4_sweep_c1.txt").read_text()
+    damaged = tmp_path / "a.log"
+    damaged.write_text(text.replace("  100.26  167.33", "     nan  167.33"))
+    read = readers.read(damaged)
+    assert len(read.refused) == 1
+    read = redact(read) if is_redacted else read
+    assert [verdict.grade for verdict in judge(read)] == ["UNSURE"]
+    page = page_of(read)
+    assert page.badge.word == "UNSURE"
+    (verdict,) = page.logs[0].tables[0].configurations[0].verdicts
+    assert "1 row of the log could not be read" in verdict.reason
 
 
 def test_two_logs_are_compared_and_three_are_not() -> None:
