@@ -19,6 +19,7 @@ from busbw.readers.tables.layouts import (
     ColumnLayout,
     NotARowError,
     RawRow,
+    is_complete_with_one_placement,
     is_incomplete,
     is_short,
     parse_row,
@@ -72,7 +73,14 @@ class TableAssembler:
     @property
     def _has_rows(self) -> bool:
         """True if the open table has rows, also if all of them are in the chunks so far."""
-        return bool(self._entries) or self._inference is not None
+        return bool(self._entries) or self._inference is not None or self._has_complete_pending
+
+    @property
+    def _has_complete_pending(self) -> bool:
+        """True if the row that waits for its rest is complete unless a rest follows."""
+        if self._pending is None or self._facts is None:
+            return False
+        return is_complete_with_one_placement(self._pending.words, self._facts.columns)
 
     @property
     def is_in_table(self) -> bool:
@@ -266,11 +274,21 @@ class TableAssembler:
                 yield self.make_refusal(line, text, str(error))
 
     def _refuse_pending(self) -> Iterator[Event]:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            yield self.make_refusal(
-                pending.line, pending.text, "the row is incomplete: some of its figures are missing"
-            )
+        """Ends the wait for the rest of a row. Refuses the row, unless it has one placement as its header."""
+        facts, pending, is_complete = self._facts, self._pending, self._has_complete_pending
+        self._pending = None
+        if pending is None:
+            return
+        reason = "the row is incomplete: some of its figures are missing"
+        if facts is not None and is_complete:
+            try:
+                row = parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group)
+                self._entries.append(row)
+            except NotARowError as error:
+                reason = str(error)
+            else:
+                return
+        yield self.make_refusal(pending.line, pending.text, reason)
 
     def _yield_chunk(self, *, is_last: bool) -> Iterator[Event]:
         facts = self._facts

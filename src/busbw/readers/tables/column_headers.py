@@ -13,6 +13,10 @@ _PLACEMENTS = re.compile(
 )
 _ONLY_IN_PLACE = re.compile(r"#\s*in-place\s*$")
 """rccl-tests' line above the columns if it measures only in place (-O 0). Wrapped or cut lines never look so."""
+_ONLY_OUT_OF_PLACE = re.compile(r"#\s*out-of-place\s*$")
+"""Line above the columns that is cut or wrapped. A program with one placement names only in-place."""
+_ONE_PLACEMENT = ("time", "cputime"), ("algbw",), ("busbw",), ("#wrong", "error", "res")
+"""Names of the columns of one placement."""
 
 AddContent = Callable[[TableFacts], None]
 """Adds the content of a line to the facts of its table."""
@@ -60,8 +64,14 @@ def parse_column_line(text: str) -> AddContent | None:
         return partial(_add_column_names, tuple(split_header(text)))
     if named := _parse_placements(text):
         return partial(_name_placements, named)
+    if _ONLY_OUT_OF_PLACE.match(text):
+        return _add_cut_names
     unit = _parse_units(split_header(text))
     return partial(_add_unit, unit) if unit else None
+
+
+def _add_cut_names(facts: TableFacts) -> None:
+    facts.names_are_cut = True
 
 
 def _name_placements(placements: tuple[Placement, ...], facts: TableFacts) -> None:
@@ -77,7 +87,8 @@ def _add_column_names(words: tuple[str, ...], facts: TableFacts) -> None:
     placement_count = words.count("algbw")
     placements = facts.named_placements or BOTH
     is_named = placement_count == len(placements)
-    # Programs that print an operator and a root print two placements, unless a line names the only one.
+    # Programs that print an operator and a root print two placements, unless a line names the only one. Rows with
+    # exactly the columns of the header are accepted if no rest follows (`ColumnLayout.one_placement_figures`).
     is_cut = "redop" in words and "root" in words and placement_count < len(placements)
     has_one_placement = placement_count == 1 and not is_cut and not is_named
     if not is_named:
@@ -92,14 +103,23 @@ def _add_column_names(words: tuple[str, ...], facts: TableFacts) -> None:
         has_one_placement=has_one_placement,
         placements=placements,
         unit=time_unit(words),
+        one_placement_figures=_count_figures_of_one_placement(words) if is_cut and not facts.names_are_cut else 0,
     )
     facts.named_placements = None
+    facts.names_are_cut = False
     # Backends side by side share one wrong column at the end. If a header of two placements is cut, its only wrong
     # column is not at the end.
     has_backends = placement_count > 1 and words.count("#wrong") == 1 and words[-1] == "#wrong"
     if has_backends:
         backends = tuple(f"backend {number}" for number in range(1, placement_count + 1))
         facts.columns = facts.columns._replace(backends=backends)
+
+
+def _count_figures_of_one_placement(words: Sequence[str]) -> int:
+    """Returns the number of columns behind the root if they are those of one whole placement. Otherwise 0."""
+    names = [word for word in words[words.index("root") + 1 :] if not word.startswith("(")]
+    is_whole = len(names) >= 3 and all(name in allowed for name, allowed in zip(names, _ONE_PLACEMENT, strict=False))
+    return len(names) if is_whole and len(names) <= len(_ONE_PLACEMENT) else 0
 
 
 def _parse_units(header_words: Sequence[str]) -> str:

@@ -34,6 +34,8 @@ class TableFacts:
     columns: ColumnLayout = field(default_factory=ColumnLayout)
     named_placements: tuple[Placement, ...] | None = None
     """Placements that a line has named. They apply to the column header that follows it."""
+    names_are_cut: bool = False
+    """True if a line names out-of-place alone: the line of two placements is cut or wrapped."""
     has_header: bool = False
     group: int = 0
     """Group (NCCL_TESTS_SPLIT) of the rows that follow."""

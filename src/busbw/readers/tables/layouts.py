@@ -90,6 +90,10 @@ class ColumnLayout(NamedTuple):
     """True if the last column is the largest error, as until 2022, instead of the number of wrong elements."""
     has_one_placement: bool = False
     """True if there is one placement that the log does not name (nccom-test)."""
+    one_placement_figures: int = 0
+    """Number of figures of a row with one placement, if the header has the columns of exactly one. Otherwise 0.
+
+    A later line may still have the other placement, if the lines are wrapped."""
 
     @property
     def is_classic(self) -> bool:
@@ -152,6 +156,13 @@ def split_optional_columns(words: list[str]) -> RowWords:
     while start > 0 and _ALGORITHM.match(words[start - 1]):
         start -= 1
     return RowWords(words[:start], words[start:timestamp_start], words[timestamp_start:])
+
+
+def is_complete_with_one_placement(words: list[str], columns: ColumnLayout) -> bool:
+    """True if the words are a row with all columns of a header that names one placement."""
+    before_figures = 5  # size, count, type, operator, root
+    figures = split_optional_columns(words).figures[before_figures:]
+    return 0 < columns.one_placement_figures == len(figures)
 
 
 def is_short(raw: RawRow) -> bool:
