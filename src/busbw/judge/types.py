@@ -175,8 +175,10 @@ class Verdict(Struct, kw_only=True, frozen=True):
         sentences += [("next", text) for text in self.advice]
         if self.fit:
             half_text = f"; half of its best busbw at {size_text(round(self.half_bytes))}" if self.half_bytes else ""
-            figures = f"{number_text(self.fit.latency_us, 3)} us and busbw {number_text(self.fit.bandwidth_gbps)} GB/s"
-            sentences.append(("the sweep", f"latency {figures} by fit (error {self.fit.error:.0%}){half_text}"))
+            latency_us = self.fit.latency_us
+            latency_text = "" if latency_us is None else f"latency {number_text(latency_us, 3)} us and "
+            figures = f"{latency_text}busbw {number_text(self.fit.bandwidth_gbps)} GB/s"
+            sentences.append(("the sweep", f"{figures} by fit (error {self.fit.error:.0%}){half_text}"))
         for feature in sorted(self.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]:
             text = f"{feature.kind} at {size_text(feature.size_bytes)}: {feature.evidence}; likely {feature.likely}"
             sentences.append(("notice", text))

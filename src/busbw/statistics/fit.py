@@ -28,6 +28,8 @@ _ITERATIONS = 20
 _OUTLIER_ERROR = 0.15
 """Relative error above which a point gets less weight."""
 _MIN_SIZES = 3
+_MIN_STANDARD_ERRORS = 4.0
+"""Minimum ratio of a latency to its standard error."""
 
 _DIP_LOSS = 0.15
 """Minimum share of busbw lost at a dip or cliff. A smaller loss may be the variation between runs."""
@@ -43,11 +45,12 @@ this exponent and the larger one of both neighboring exponents."""
 class Fit(Struct, kw_only=True, frozen=True):
     """Parameters of the postal model, and the error of the fit."""
 
-    latency_us: float
+    latency_us: float | None
+    """None if the sizes are too large to show it: it is less than `_MIN_STANDARD_ERRORS` standard errors."""
     bandwidth_gbps: float
     """Limit of busbw for very large messages."""
-    half_bytes: float
-    """Size with half of that bandwidth: latency divided by the time per byte."""
+    half_bytes: float | None
+    """Size with half of that bandwidth: latency divided by the time per byte. None if the latency is None."""
     error: float
     """Root mean square of the relative errors of the times."""
     points: int
@@ -96,10 +99,11 @@ def fit(points: Points, bus_factor: float) -> Fit | None:
         weights = [1.0 if abs(error) <= _OUTLIER_ERROR else _OUTLIER_ERROR / abs(error) for error in errors]
         if weights == previous_weights:
             break
+    is_latency_known = latency > _MIN_STANDARD_ERRORS * _latency_standard_error(terms, previous_weights, errors)
     return Fit(
-        latency_us=latency,
+        latency_us=latency if is_latency_known else None,
         bandwidth_gbps=bandwidth_gbps(1, per_byte, bus_factor),
-        half_bytes=latency / per_byte,
+        half_bytes=latency / per_byte if is_latency_known else None,
         error=math.sqrt(sum(error * error for error in errors) / len(errors)),
         points=len(usable),
     )
@@ -122,6 +126,16 @@ class _Terms(NamedTuple):
         """Makes the terms of these points."""
         xs, ys = [1 / time for _, time in points], [size / time for size, time in points]
         return cls(xs, ys, list(map(mul, xs, xs)), list(map(mul, xs, ys)), list(map(mul, ys, ys)))
+
+
+def _latency_standard_error(terms: _Terms, weights: Sequence[float], errors: Sequence[float]) -> float:
+    """Returns the standard error of the latency of a weighted fit with these relative errors, in us."""
+    _, _, sum_xx, sum_xy, sum_yy = (sum(map(mul, weights, values)) for values in terms)
+    determinant = sum_xx * sum_yy - sum_xy * sum_xy
+    if determinant <= 0:
+        return math.inf
+    variance = sum(map(mul, weights, map(mul, errors, errors))) / (len(errors) - 2)
+    return math.sqrt(variance * sum_yy / determinant)
 
 
 def _fit_weighted(terms: _Terms, weights: Sequence[float]) -> tuple[float, float]:

@@ -54,7 +54,19 @@ def test_time_that_does_not_grow_has_no_bandwidth() -> None:
 def test_a_fit_never_has_a_negative_latency() -> None:
     found = fit([(1 << 20, 1.0), (1 << 21, 4.0), (1 << 22, 16.0)], 1.0)
     assert found is not None
-    assert found.latency_us >= 0
+    assert found.latency_us is None  # a missing value is never zero
+    assert found.half_bytes is None
+
+
+def test_large_sizes_with_noise_do_not_show_the_latency() -> None:
+    noise = (1.004, 1.0, 1.006, 0.998, 1.001, 0.995)
+    points = [(size << 28, (20 + (size << 28) / 300e3) * share) for size, share in zip(SIZES[:6], noise, strict=True)]
+    found = fit(points, 1.0)
+    assert found is not None
+    assert found.latency_us is None
+    assert found.half_bytes is None
+    assert found.bandwidth_gbps == pytest.approx(300, rel=0.01)
+    assert found.error < 0.01
 
 
 def test_the_half_bandwidth_size_lies_where_half_is_reached() -> None:
