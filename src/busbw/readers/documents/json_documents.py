@@ -65,6 +65,12 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         yield LogNote("the document ends before its first row; the run was killed")
     elif isinstance(document, dict):
         yield from _read_predecessor(document, source.name, claims)
+    if following := rows.next_document:
+        yield Refusal(
+            line=following.line,
+            text=following.text.decode("utf-8", errors="replace"),
+            reason="another document begins here; put each document into a file of its own",
+        )
 
 
 def _decode_rows(rows: JsonRows, others: list[Any], name: str) -> Iterator[tuple[str, int, Any]]:

@@ -13,6 +13,8 @@ from busbw.readers.lines.source import LogSource
 MAX_BYTES = 64 << 20
 """Maximum size of one row, and of all text outside of rows."""
 _CHUNK_BYTES = 1 << 20
+_MAX_BEGINNING = 300
+"""Maximum number of bytes of a document that is not read."""
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(_STRING + rb'(\s*:)?|[{}\[\]]|"', re.DOTALL)
 """String, bracket, or the quotation mark of a string without an end. Group 1 is the colon after a key."""
@@ -43,6 +45,8 @@ class JsonRows:
 
     def __init__(self, source: LogSource) -> None:
         self._source = source
+        self.next_document: JsonRow | None = None
+        """First line of a document that follows in the same file. Known after `read_rest`; None without one."""
 
     def __iter__(self) -> Iterator[JsonRow]:
         """Yields the rows in order.
@@ -63,6 +67,7 @@ class JsonRows:
         scanner = _Scanner(self._source)
         while scanner.find_row():
             scanner.skip_row()
+        self.next_document = scanner.take_next_beginning()
         return bytes(scanner.rest)
 
 
@@ -116,6 +121,14 @@ class _Scanner:
         text = self._window.take_container()
         self._line += text.count(b"\n")
         return text
+
+    def take_next_beginning(self) -> JsonRow | None:
+        """Returns the first line of the document that follows. None if no bracket is the next token."""
+        match = self._window.find_token()
+        if match is None or match.group() not in (b"{", b"["):
+            return None
+        self._line += self._window.take(match.start()).count(b"\n")
+        return JsonRow("", self._line, self._window.take_all().partition(b"\n")[0][:_MAX_BEGINNING])
 
     def _add_to_rest(self, text: bytes, *, is_between_rows: bool) -> None:
         """Adds text outside of rows. Separators of rows are omitted."""

@@ -22,6 +22,7 @@ from busbw.readers.tables.facts import MAX_RANKS, TableFacts
 from busbw.readers.tables.headers import library_text
 from busbw.readers.tables.layouts import BOTH, PlacementText
 from busbw.readers.tables.plausibility import implausible_figure_reason
+from busbw.readers.tables.quantities import NOT_FINITE
 from busbw.records import COMPLETE_END_REASONS, StatsRecord
 
 MAX_VERSION = 3
@@ -35,6 +36,7 @@ _TRAFFIC_FLAGS = {
     "neighbor": ("--with",),
 }
 """Flags that determine the traffic of a run, by the name of the setting in records."""
+_NO_FIGURE = "N/A"
 _POSITIVE_NUMBER = re.compile("0*[1-9][0-9]*")
 
 
@@ -219,19 +221,21 @@ def _placement_text(row: dict[str, Any], placement: Placement) -> str:
 
 
 def _figure_texts(figures: dict[str, Any]) -> PlacementText:
-    return PlacementText(
-        _number_text(figures.get("time", figures.get("cpu_time"))),
-        _number_text(figures.get("alg_bw")),
-        _number_text(figures.get("bus_bw")),
-        _count_text(figures.get("nwrong")),
-    )
+    values = (figures.get("time", figures.get("cpu_time")), figures.get("alg_bw"), figures.get("bus_bw"))
+    texts = list(map(_number_text, values))
+    if any(text != _NO_FIGURE for text in texts):  # a placement without any number is missing, not invalid
+        texts = [
+            value if isinstance(value, str) and value in NOT_FINITE else text
+            for value, text in zip(values, texts, strict=True)
+        ]
+    return PlacementText(*texts, _count_text(figures.get("nwrong")))
 
 
 def _number_text(value: Any) -> str:
-    """Formats a number with six decimals, as nccl-tests prints doubles. Any other value becomes "N/A"."""
+    """Formats a number with six decimals, as nccl-tests prints doubles. Any other value becomes `_NO_FIGURE`."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
         return f"{value:.6f}"
-    return "N/A"
+    return _NO_FIGURE
 
 
 def _count_text(value: Any) -> str:
