@@ -79,8 +79,9 @@ class SpeedupChecks:
 def _find_columns(header: str, columns: Sequence[MetricColumn], index: int) -> tuple[MetricColumn, MetricColumn] | None:
     """Returns the columns of the baseline and of the new variant; None if the header is ambiguous.
 
-    The new variant is the one that the header names, or the second of two. The baseline is the first other variant.
-    Only columns before the column `index` of the speed-up count.
+    The new variant is the one that the header names. Of two others it is the one without a name, as the program that
+    prints the table, or the second. The baseline is the first other variant. Only columns before the column `index` of
+    the speed-up count.
     """
     candidates = [column for column in columns if column.metric != "speedup" and column.position < index]
     by_variant: dict[str, MetricColumn] = {}
@@ -89,7 +90,7 @@ def _find_columns(header: str, columns: Sequence[MetricColumn], index: int) -> t
     named = [variant for variant in by_variant if variant and _has_name(header, variant)]
     new = max(named, key=len) if named else None
     if new is None and len(by_variant) == 2:
-        new = list(by_variant)[1]
+        new = "" if "" in by_variant else list(by_variant)[1]
     others = [variant for variant in by_variant if variant != new]
     if new is None or not others or by_variant[others[0]].metric != by_variant[new].metric:
         return None

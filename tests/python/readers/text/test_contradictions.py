@@ -272,6 +272,23 @@ def test_a_speed_up_in_a_table_of_bandwidths(tmp_path: Path) -> None:
     assert log.rows[0].figures["unstated"].algbw_gbps == pytest.approx(100 / 0.875)
 
 
+def test_the_speed_up_of_a_program_over_nccl(tmp_path: Path) -> None:
+    text = """# allreduce on 8 x H100 GPUs
+| Size (fp16) | Time (us) | AlgBW (GB/s) | Correctness | NCCL Time (us) | NCCL AlgBW (GB/s) | Speed Up |
+|---|---|---|---|---|---|---|
+| 2.0 KiB | 7.01 | 0.29 | PASS | 10.01 | 0.20 | 1.43 |
+| 1.0 MiB | 13.55 | 77.39 | PASS | 17.49 | 59.95 | 1.29 |
+"""
+    log = read(tmp_path, [text])
+    assert log.tables[0].warnings == ()
+    assert [(row.variant, row.claimed_speedup) for row in log.rows] == [
+        (None, 1.43),
+        ("NCCL", None),
+        (None, 1.29),
+        ("NCCL", None),
+    ]
+
+
 def test_bandwidth_of_unknown_kind_is_left_out(tmp_path: Path) -> None:
     text = "| Size | Bandwidth (GB/s) | Latency (us) |\n|--|--|--|\n| 1MB | 100 | 12 |\n"
     log = read(tmp_path, [text])
