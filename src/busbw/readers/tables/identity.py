@@ -54,7 +54,10 @@ def identify(
         UsageError: The user claims a collective that the log contradicts.
     """
     evidence = _evaluate_columns(rows, facts)
-    possible = frozenset(name for name in evidence.collectives if _is_possible(name, ratio, evidence.shares))
+    listed_ranks = None if _has_groups(facts) else _count_listed_ranks(facts)
+    possible = frozenset(
+        name for name in evidence.collectives if _is_possible(name, ratio, evidence.shares, listed_ranks)
+    )
     if claimed_collective:
         _require_possible_claim(claimed_collective, possible, ratio, facts, source)
     warnings = []
@@ -137,12 +140,14 @@ def _is_checked_in_place(rows: Sequence[RawRow], columns: ColumnLayout) -> bool 
     return checks.pop() if len(checks) == 1 else None
 
 
-def _is_possible(name: str, ratio: RatioInterval | None, shares: int | None) -> bool:
-    """True if the arithmetic allows a collective."""
+def _is_possible(name: str, ratio: RatioInterval | None, shares: int | None, listed_ranks: int | None) -> bool:
+    """True if the arithmetic allows a collective. `listed_ranks`: None if the device list does not state them."""
     collective = collectives()[name]
     has_shares = collective.size == "shares"
     if shares is not None and shares > 1 and not has_shares:
         return False
+    if ratio is None and shares == 1 and has_shares and listed_ranks is not None and listed_ranks > 1:
+        return False  # the size has a share of each rank
     if ratio is None or ratio.contains(0.0):
         return True  # no bandwidth is known, or there is one rank
     if shares is not None and has_shares:

@@ -77,3 +77,12 @@ def test_any_digits_are_read_alike(data: st.DataObject) -> None:
             digit = data.draw(st.sampled_from("0123456789"))
             lines[number] = lines[number][:position] + digit + lines[number][position + 1 :]
     assert read(lines) == read_by_inference(lines)
+
+
+def test_small_sizes_do_not_show_the_factor_but_their_counts_exclude_collectives_with_shares() -> None:
+    lines = [line for line in LOG[: ROW_LINES[8]] if "Collective test starting" not in line]
+    log = read(lines)
+    assert len(log.rows) == 8
+    assert {(row.collective, row.ranks) for row in log.rows} == {("all_reduce", 4)}
+    without_devices = read([line for line in lines if " Rank " not in line])
+    assert {row.collective for row in without_devices.rows} == {None}
