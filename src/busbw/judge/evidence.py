@@ -144,6 +144,8 @@ def _find_obstacle(
             "other_system", f"not comparable: {difference.text}", "leave out --system, or state the system of the run"
         )
     if isinstance(yardstick, Reason):
+        if yardstick.remedy:
+            return yardstick
         needs_system = expectation is None and not series.is_call
         return replace(yardstick, remedy=_NO_YARDSTICK_REMEDY if needs_system else _NO_EXPECTATION_REMEDY)
     if yardstick.blockers:

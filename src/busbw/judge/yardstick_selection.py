@@ -13,6 +13,9 @@ from busbw.judge.yardstick import Yardstick, most_similar_yardstick
 from busbw.logs.log import PLACEMENT_WORDS
 from busbw.units import number_text, size_text
 
+_COLLECTIVE_REMEDY = "write the command of the run above its table, such as all_reduce_perf -b 8"
+_RANKS_REMEDY = 'write the number and type of its GPUs above the table, such as "# 8x H100"'
+
 
 def select_yardstick(
     series: Series, context: SeriesContext, selection: ReferenceSelection
@@ -58,11 +61,11 @@ def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yard
 
 def _missing_expectation_reason(series: Series) -> Reason:
     if series.collective is None:
-        return Reason("unknown_collective", "the log does not state its collective")
+        return Reason("unknown_collective", "the log does not state its collective", _COLLECTIVE_REMEDY)
     if series.collective not in collectives():
         return Reason("unknown_traffic", f"the traffic of {series.collective} is not known")
     if series.ranks is None:
-        return Reason("unknown_ranks", "the log does not state its number of ranks")
+        return Reason("unknown_ranks", "the log does not state its number of ranks", _RANKS_REMEDY)
     return Reason("unknown_system", "the system is not known: the log names no device that busbw has a description of")
 
 

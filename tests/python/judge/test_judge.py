@@ -1000,3 +1000,21 @@ def test_the_distance_from_the_typical_figure(time_us: float, as_bandwidth: str,
     )
     assert figure.signed_distance_text(as_time=False) == as_bandwidth
     assert figure.signed_distance_text(as_time=True) == as_time
+
+
+@pytest.mark.parametrize(
+    ("heading", "reason", "remedy"),
+    [
+        ("8 x H100", "the log does not state its collective", "write the command of the run above its table"),
+        ("all_reduce on H100", "the log does not state its number of ranks", "write the number and type of its GPUs"),
+    ],
+)
+def test_the_remedy_for_a_missing_fact_supplies_it(tmp_path: Path, heading: str, reason: str, remedy: str) -> None:
+    table = "| size | time (us) | algbw (GB/s) |\n|---|---|---|\n| 1048576 | 100 | 10.49 |\n| 2097152 | 110 | 19.07 |\n"
+    (tmp_path / "log.md").write_text(f"# {heading}\n\n{table}")
+    verdict = only(judge(read(tmp_path / "log.md")))
+    assert verdict.reasons == (reason,)
+    assert verdict.advice[0].startswith(remedy)
+    (tmp_path / "log.md").write_text(f"all_reduce_perf -b 1M\n# 8x H100, all_reduce\n\n{table}")
+    verdict = only(judge(read(tmp_path / "log.md")))
+    assert reason not in verdict.reasons
