@@ -76,9 +76,11 @@ def export(
         logs: Sequence[Log] = list(read_named_logs(names, on_note=notes.append, on_skipped=notes.append))
     for note in notes:
         click.echo(plain(note), err=True)
-    for log in logs:
-        if not log.has_rows:
-            raise UsageError(f"{log.source} has no readable row", remedy="run busbw show to see why")
+    empty_sources = [log.source for log in logs if not log.has_rows]
+    if len(empty_sources) == len(logs):
+        raise UsageError(f"{empty_sources[0]} has no readable row", remedy="run busbw show to see why")
+    for source in empty_sources:
+        click.echo(plain(f"{source} has no readable row; `busbw show` says why"), err=True)
     exported_logs = redact_all(logs) if is_redacted else logs
     verdicts = StoredSequence(JudgedConfiguration)  # a long log has too many for memory
     if exporter.HAS_VERDICTS:

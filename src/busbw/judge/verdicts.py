@@ -134,7 +134,8 @@ def count_refused_rows(log: Log) -> Counter[int]:
 
 def _judge_empty_table(log: Log, number: int, table: Table, system: System | None) -> JudgedConfiguration:
     """Returns the verdict on a table without rows."""
-    reasons = [Reason("no_rows", "no row of it was read", REFUSED_ROWS_REMEDY)]
+    remedy = REFUSED_ROWS_REMEDY if log.refused else "repeat the run, and see its messages"
+    reasons = [Reason("no_rows", "no row of it was read", remedy)]
     if end_text := table.early_end_text or table.end_reason:
         reasons.append(Reason("ended_early", end_text))
     wrong_data: list[Reason] = []

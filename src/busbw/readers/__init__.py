@@ -68,9 +68,9 @@ def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
         for event in plausibility.refuse_implausible(events) if reader is busbw_records else events:
             if isinstance(event, TableChunk):
                 table = event.table
-                is_unfinished_record = reader is busbw_records and not table.complete
+                is_unfinished = not table.complete if reader is busbw_records else table.complete is False
                 # A run that ended before its first row is content too.
-                has_content |= bool(table.rows) or table.end_reason is not None or is_unfinished_record
+                has_content |= bool(table.rows) or table.end_reason is not None or is_unfinished
             elif isinstance(event, Refusal):
                 has_content = True
             yield event

@@ -51,6 +51,20 @@ def test_a_log_given_twice_is_written_once(busbw: Busbw, here: Path) -> None:
     assert done.stderr.endswith("/records.jsonl was given 3 times and is read once.\n")
 
 
+def test_a_log_without_rows_does_not_suppress_the_others(busbw: Busbw, here: Path) -> None:
+    (here / "killed.log").write_text("# nThread 1 nGpus 8 minBytes 8 maxBytes 1024 step: 2(factor)\n")
+    done = busbw("export", "csv", "killed.log", "last")
+    assert done.returncode == 0
+    assert done.stdout == busbw("export", "csv", "last").stdout
+    assert done.stderr == "killed.log has no readable row; `busbw show` says why\n"
+    junit = ElementTree.fromstring(busbw("export", "junit", "killed.log", "last").stdout)
+    grades = [one.get("value") for one in junit.iter("property") if one.get("name") == "grade"]
+    assert grades[0] == "UNSURE"
+    done = busbw("export", "csv", "killed.log")
+    assert done.returncode == 2
+    assert "killed.log has no readable row" in one_sentence(done.stderr)
+
+
 @pytest.mark.parametrize(
     ("words", "piece"),
     [

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.errors import UsageError
+from busbw.judge import judge
 from busbw.logs.log import Log
 from busbw.readers import UserClaims
 from busbw.readers.text.text_logs import stream_lines
@@ -247,6 +248,16 @@ def test_a_run_that_failed_before_its_first_row(tmp_path: Path) -> None:
     assert log.rows == ()
     assert log.tables[0].complete is False
     assert "unhandled system error" in (log.tables[0].end_reason or "")
+
+
+def test_a_run_that_was_killed_before_its_first_row(tmp_path: Path) -> None:
+    log = read(tmp_path, ["# nThread 1 nGpus 8 minBytes 8 maxBytes 1024 step: 2(factor)\n", "#\n"])
+    assert log.rows == ()
+    assert log.tables[0].complete is False
+    assert log.tables[0].early_end_text == "the log has no end: the run was killed or is still running"
+    (verdict,) = judge(log)
+    assert verdict.reasons == ("no row of it was read", log.tables[0].early_end_text)
+    assert verdict.advice == ("repeat the run, and see its messages",)
 
 
 def test_a_speed_up_in_a_table_of_bandwidths(tmp_path: Path) -> None:
