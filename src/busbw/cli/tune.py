@@ -120,7 +120,7 @@ def tune(
     else:
         _print_screening(screened, sizes_bytes)
         for confirmed in tuning.confirmed:
-            changes = _changes_text(confirmed.comparison.changed)
+            changes = _changes_text(confirmed.comparison.changed if confirmed.comparison else ())
             click.echo(f"{confirmed.candidate.text}: {confirmed.decision}{changes}.")
         for sentence in files.sentences:
             click.echo(sentence)
@@ -207,7 +207,11 @@ def _write_settings(
     if tuning.adopted:
         files.environment = records_folder / ENVIRONMENT_FILE
         adopted = [confirmed for confirmed in tuning.confirmed if confirmed.decision == "adopted"]
-        evidence = [f"{confirmed.candidate.text}{_changes_text(confirmed.comparison.changed)}" for confirmed in adopted]
+        evidence = [
+            f"{confirmed.candidate.text}{_changes_text(confirmed.comparison.changed)}"
+            for confirmed in adopted
+            if confirmed.comparison
+        ]
         comments = [f"busbw tune {name}, {ranks} ranks", *evidence]
         files.environment.write_text(environment_file(tuning.adopted, comments))
         files.sentences.append(f"Environment: {files.environment}")

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec
+from busbw.ab.blocks import BlockEndedError
 from busbw.compare.result import ChangeVerdict, Comparison, SizeResult
-from busbw.errors import ExitCode
+from busbw.errors import BusbwError, ExitCode, interrupt_exit_code
 from busbw.tune.knobs import Candidate, Setting
 from busbw.tune.outputs import Winner
-from busbw.tune.screen import ScreenedCandidate, with_settings
+from busbw.tune.screen import ScreenedCandidate, failure_text, with_settings
 
 MIN_GAIN = 0.02
 """Minimum gain at the best size in the screening for an A/B session: 2 %."""
@@ -23,7 +24,8 @@ class ConfirmedCandidate:
     """Comparison of the settings with a candidate (B) and without it (A), and the decision."""
 
     candidate: Candidate
-    comparison: Comparison
+    comparison: Comparison | None
+    """None if the session ended before its first timed block."""
     decision: str
     """Text that begins with "adopted" or "rejected"."""
 
@@ -38,7 +40,7 @@ class TuningResult:
     """Best setting of each size, for the tuner file."""
     confirmed: list[ConfirmedCandidate] = field(default_factory=list)
     exit_code: int = ExitCode.GOOD
-    """Exit code of the measurement. Not GOOD if it ended early."""
+    """Exit code of the measurement. Not GOOD if it was interrupted."""
 
 
 def confirm(
@@ -53,7 +55,7 @@ def confirm(
     """Compares the best candidates by A/B sessions, the best first. Adopted settings extend side A of the next session.
 
     Candidates for the tuner file come last: their speed-ups are compared with each other, so they need the same side A.
-    Stops after a session that was interrupted or failed.
+    A candidate that fails is rejected. An interrupt ends the confirmation, and the results so far remain.
     """
     promising = [entry for entry in screened if entry.best_gain >= MIN_GAIN]
     best = sorted(promising, key=lambda entry: entry.best_gain, reverse=True)[:max_candidates]
@@ -73,11 +75,25 @@ def confirm(
             rules,
             on_progress=_progress_callback(description, on_progress),
         )
-        comparison = session.run()
-        decision = _adopt_if_faster(tuning, candidate, comparison)
+        comparison = None
+        try:
+            comparison = session.run()
+            error: BusbwError | None = session.state.ended_by
+            was_interrupted = session.state.is_interrupted
+        except BusbwError as raised:  # in the check blocks
+            error, was_interrupted = raised, isinstance(raised, BlockEndedError) and raised.was_interrupted
+        except KeyboardInterrupt as interrupt:
+            tuning.exit_code = interrupt_exit_code(interrupt)
+            break
+        if error is not None and not was_interrupted:
+            decision = f"rejected: {failure_text(error) if isinstance(error, BlockEndedError) else error.problem}"
+        elif comparison is not None and (comparison.changed or not was_interrupted):
+            decision = _adopt_if_faster(tuning, candidate, comparison)
+        else:
+            decision = "not decided: interrupted"
         tuning.confirmed.append(ConfirmedCandidate(candidate, comparison, decision))
-        if session.state.exit_code:
-            tuning.exit_code = session.state.exit_code
+        if was_interrupted:
+            tuning.exit_code = error.exit_code if error else session.state.exit_code
             break
     return tuning
 

@@ -59,10 +59,10 @@ def screen(
     *,
     on_progress: Callable[[str], None] = lambda _text: None,
 ) -> list[ScreenedCandidate]:
-    """Measures every candidate and the base in each round.
+    """Measures every candidate and the base in each round. A candidate that fails is excluded.
 
     Raises:
-        BlockEndedError: A measured block failed, or the user interrupted it.
+        BlockEndedError: A measured block of the base failed, or the user interrupted a block.
     """
     screened = [ScreenedCandidate(candidate) for candidate in candidates]
     for number, entry in enumerate(screened, start=1):
@@ -75,16 +75,21 @@ def screen(
     log_speedups: list[_LogSpeedups] = [{} for _ in usable]
     for round_number in range(1, ROUNDS + 1):
         on_progress(f"screening {len(usable)} candidates: round {round_number} of {ROUNDS}")
-        order = list(range(len(sides)))
+        order = [0, *(index for index, entry in enumerate(usable, start=1) if not entry.excluded)]
         random.shuffle(order)
-        blocks = {
-            index: measurement.block(sides[index], f"screen-{round_number:02}-{index:03}", *UNCHECKED)
-            for index in order
-        }
-        for index, candidate_speedups in enumerate(log_speedups, start=1):
-            _add_log_speedups(candidate_speedups, base=blocks[0], candidate=blocks[index])
+        blocks: dict[int, Block] = {}
+        for index in order:
+            try:
+                blocks[index] = measurement.block(sides[index], f"screen-{round_number:02}-{index:03}", *UNCHECKED)
+            except BlockEndedError as error:
+                if error.was_interrupted or index == 0:
+                    raise
+                usable[index - 1].excluded = failure_text(error)
+        for index in blocks.keys() - {0}:
+            _add_log_speedups(log_speedups[index - 1], base=blocks[0], candidate=blocks[index])
     for entry, candidate_speedups in zip(usable, log_speedups, strict=True):
-        entry.gains = _gains_by_size(candidate_speedups)
+        if not entry.excluded:
+            entry.gains = _gains_by_size(candidate_speedups)
     return screened
 
 
@@ -112,6 +117,11 @@ def _rejection_reason(measurement: Measurement, candidate_side: SideSpec, name: 
     except BlockEndedError as error:
         if error.was_interrupted:
             raise
-        return f"the engine ended with exit code {int(error.exit_code)}"
+        return failure_text(error)
     wrong = [point for point, figure in block.items() if figure.wrong_elements]
     return f"WRONG DATA at {size_text(wrong[0].size_bytes)}" if wrong else ""
+
+
+def failure_text(error: BlockEndedError) -> str:
+    """Returns why a candidate is excluded whose engine failed."""
+    return f"the engine ended with exit code {int(error.exit_code)}"

@@ -204,6 +204,64 @@ def test_an_interrupt_ends_the_screening(tmp_path: Path, code: int) -> None:
         screen(machine_of(tmp_path, speed), BASE, candidates("A=1"))
 
 
+@dataclass(frozen=True)
+class Failing(MadeUp):
+    """Blocks of which those fail that have this variable and a name with this beginning."""
+
+    variable: str
+    name: str
+    error: BaseException
+
+    def block(self, side: SideSpec, name: str, *extra: str) -> Block:
+        if name.startswith(self.name) and self.variable in dict(side.environment):
+            raise self.error
+        return super().block(side, name, *extra)
+
+
+def failing_machine(folder: Path, variable: str, name: str, error: BaseException) -> Failing:
+    def speed(environment: dict[str, str]) -> list[float]:
+        gain = 1.2 ** len(environment)
+        return [gain, gain, 1.0]
+
+    return Failing(Path("none"), (), folder, speed, random.Random(1), variable, name, error)
+
+
+CRASH = BlockEndedError("crashed", exit_code=ExitCode.RANK_LOST)
+
+
+def test_a_candidate_that_fails_in_a_later_round_is_excluded_alone(tmp_path: Path) -> None:
+    good, bad = screen(failing_machine(tmp_path, "BAD", "screen-03", CRASH), BASE, candidates("A=1", "BAD=1"))
+    assert (bad.excluded, bad.gains) == ("the engine ended with exit code 4", {})
+    assert good.gains.keys() == set(SIZES)
+
+
+@pytest.mark.parametrize("block", ["proof-B", "block-001", "block-013"])
+def test_a_candidate_that_fails_in_its_session_is_rejected_alone(tmp_path: Path, block: str) -> None:
+    machine = failing_machine(tmp_path, "BAD", block, CRASH)
+    screened = screen(machine, BASE, candidates("BAD=1", "A=1"))
+    rules = SessionRules(resolution=1e-4, max_quadruples=24)  # the last size is not decided at the first look
+    tuning = confirm(machine, BASE, screened, max_candidates=10, rules=rules)
+    decisions = {each.candidate.text: each.decision for each in tuning.confirmed}
+    assert decisions["BAD=1"] == "rejected: the engine ended with exit code 4"
+    assert decisions["A=1"] == "adopted"
+    assert tuning.adopted == (("A", "1"),)
+    assert tuning.exit_code == ExitCode.GOOD
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), ExitCode.INTERRUPTED), (BlockEndedError("stopped", exit_code=130), ExitCode.INTERRUPTED)],
+)
+def test_an_interrupt_keeps_what_was_adopted_before(tmp_path: Path, error: BaseException, code: int) -> None:
+    machine = failing_machine(tmp_path, "B", "proof-B", error)
+    screened = screen(machine_of(tmp_path, machine.speed), BASE, candidates("A=1", "B=1"))
+    screened.sort(key=lambda entry: entry.candidate.text)
+    screened[0].gains = dict.fromkeys(SIZES, 0.3)
+    tuning = confirm(machine, BASE, screened, max_candidates=10, rules=RULES)
+    assert tuning.adopted == (("A", "1"),)
+    assert tuning.exit_code == code
+
+
 def test_settings_that_help_together_are_adopted_together(tmp_path: Path) -> None:
     def speed(environment: dict[str, str]) -> list[float]:
         both = 1.3 if environment.get("A") == "2" else 1.15 if environment.get("A") else 1.0
