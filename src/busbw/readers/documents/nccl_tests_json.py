@@ -228,7 +228,8 @@ def _figure_texts(figures: dict[str, Any]) -> PlacementText:
             value if isinstance(value, str) and value in NOT_FINITE else text
             for value, text in zip(values, texts, strict=True)
         ]
-    return PlacementText(*texts, _count_text(figures.get("nwrong")))
+    time, algbw, busbw = texts
+    return PlacementText(time, algbw, busbw, _count_text(figures.get("nwrong")))
 
 
 def _number_text(value: Any) -> str:
