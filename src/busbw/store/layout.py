@@ -29,7 +29,7 @@ RECORDS = "records.jsonl"
 RUN_FILE = "run.json"
 """File with facts that the engine does not know: the typed command, and how the engine's process ended."""
 
-_LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".csv"}
+LOG_SUFFIXES = {".jsonl", ".json", ".txt", ".log", ".out", ".md", ".html", ".csv"}
 _TIMED_NAME = re.compile(r"\d{8}T\d{6}Z-")
 """Beginning of a name from `run_name`."""
 _LAST_TEXT = re.compile(r"last(?:~(\d+))?")
@@ -72,6 +72,11 @@ def default_folder() -> Path:
 def run_name(moment: datetime, collective: str) -> str:
     """Returns the name of a run that starts at `moment`. Sorting names sorts the runs by the second of their start."""
     return f"{moment:%Y%m%dT%H%M%SZ}-{collective}"
+
+
+def has_timed_name(name: str) -> bool:
+    """True if a name is that of a run or of a session, such as one of `busbw ab`."""
+    return _TIMED_NAME.match(name) is not None
 
 
 def new_run(store: Path, name: str) -> Path:
@@ -118,7 +123,7 @@ def entries(store: Path) -> Iterator[StoreEntry]:
         ) from error
     for directory_entry in directory_entries:
         path = Path(directory_entry.path)
-        is_folder, is_log_file = directory_entry.is_dir(), path.suffix in _LOG_SUFFIXES
+        is_folder, is_log_file = directory_entry.is_dir(), path.suffix in LOG_SUFFIXES
         belongs_to_store = directory_entry.name.startswith(".")
         if belongs_to_store or not (is_folder or is_log_file):
             continue

@@ -1,5 +1,6 @@
 """Reads the logs that a user names: files, runs of the store, and all logs of a folder."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,11 +9,19 @@ from busbw import readers
 from busbw.errors import BusbwError, UsageError
 from busbw.logs.log import Log
 from busbw.readers.documents.busbw_records import SearchRecordError
-from busbw.store.layout import RECORDS, entries, find
+from busbw.store.layout import LOG_SUFFIXES, RECORDS, entries, find, has_timed_name
 from busbw.support.files import path_text
+from busbw.units import count_text, names_text
 
 _DOCUMENT_STEMS = frozenset(("readme", "license", "notice", "changelog"))
 """Names of documents without their suffixes, in lower case."""
+
+
+_COLUMN_NAME = b"busbw"
+"""Text in the column header of most logs, and in records."""
+_BEGINNING_BYTES = 1 << 16
+_MAX_SEARCHED_FILES = 500
+"""Maximum number of files of a folder that are searched for further logs."""
 
 
 class NoReadableLogError(UsageError):
@@ -32,8 +41,8 @@ def read_named_logs(
 
     Args:
         names: Each is a path, a run of the default store as in `find`, or a folder of runs and logs.
-        on_note: Receives a sentence for each log that was given several times, and for each document or record of a
-            search in a folder.
+        on_note: Receives a sentence for each log that was given several times, for each document or record of a search
+            in a folder, and for further logs of a folder: in its folders, or with another suffix.
         on_skipped: Receives a sentence for each other unreadable file of a folder, such as the log of a failed run.
 
     Raises:
@@ -44,6 +53,12 @@ def read_named_logs(
     for name in names:
         for named_log in _find_named_logs(name):
             logs_by_file.setdefault(named_log.path.resolve(), []).append(named_log)
+    for name in names:
+        if further := [path for path in _find_further_logs(name) if path.resolve() not in logs_by_file]:
+            on_note(
+                f"{name} has {count_text(len(further), 'log')} more, in folders or without the suffix of a log: "
+                f"{names_text(list(map(path_text, further)), 3)}; name them or their folders."
+            )
     has_log, problems = False, []
     for named_logs in logs_by_file.values():
         path = named_logs[0].path
@@ -87,3 +102,37 @@ def _find_named_logs(name: str) -> list[_NamedLog]:
     if not paths:
         raise UsageError(f"the folder {name} has no run and no log", remedy="give a folder of runs or logs")
     return [_NamedLog(path, is_in_folder=True) for path in paths]
+
+
+def _find_further_logs(name: str) -> Iterator[Path]:
+    """Yields files of a folder that look like logs and are not read with it. Folders of runs and sessions have none."""
+    folder = Path(name)
+    if not name or not folder.is_dir() or (folder / RECORDS).is_file():
+        return
+    searched_count = 0
+    for parent, folder_names, file_names in os.walk(folder):
+        parent_path = Path(parent)
+        folder_names[:] = [
+            one
+            for one in sorted(folder_names)
+            if not (one.startswith(".") or has_timed_name(one) or (parent_path / one / RECORDS).is_file())
+        ]
+        for file_name in sorted(file_names):
+            path = parent_path / file_name
+            if file_name.startswith(".") or (parent_path == folder and path.suffix in LOG_SUFFIXES):
+                continue
+            searched_count += 1
+            if searched_count > _MAX_SEARCHED_FILES:
+                return
+            if _begins_like_log(path):
+                yield path
+
+
+def _begins_like_log(path: Path) -> bool:
+    if not path.is_file():  # opening a pipe would wait for its writer
+        return False
+    try:
+        with path.open("rb") as file:
+            return _COLUMN_NAME in file.read(_BEGINNING_BYTES).lower()
+    except OSError:
+        return False

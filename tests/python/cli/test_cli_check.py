@@ -1,10 +1,12 @@
 """`busbw check` as a user calls it: exit codes, one screen, and what it says of logs of others."""
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from sample_logs import h200_run
 
 from busbw.cli.main import main
@@ -297,6 +299,35 @@ def test_a_document_next_to_logs_does_not_change_the_result(
     told = json.loads(shown)
     assert (code, told["grade"]) == (0, "GOOD")
     assert f"{folder / name} is a document without rows and is left out." in told["notes"]
+
+
+def test_further_logs_of_a_folder_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "tests/golden/logs/h200_x4_sweep_c1.txt").read_text()
+    names = [
+        "a.log",
+        "stdout",
+        "job/b.log",
+        "job/deep/c",
+        "20261129T093641Z-all_reduce-ab/d.log",
+        ".hidden/e.log",
+        "f.sh",
+    ]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("echo\n" if name == "f.sh" else text)
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["check", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {Path(one["log"]).name for one in told["verdicts"]} == {"a.log"}
+    files = ", ".join(str(tmp_path / name) for name in ("stdout", "job/b.log", "job/deep/c"))
+    assert told["notes"] == [
+        f"{tmp_path} has 3 logs more, in folders or without the suffix of a log: {files}; name them or their folders."
+    ]
+    assert (
+        main(["check", str(tmp_path), *(str(tmp_path / name) for name in ("stdout", "job", "job/deep/c")), "--json"])
+        == 0
+    )
+    assert not any("more" in note for note in json.loads(capsys.readouterr().out)["notes"])
 
 
 def test_a_log_without_a_verdict_is_not_good(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
