@@ -310,7 +310,7 @@ class TableAssembler:
                 first_line=facts.first_line,
                 title=facts.title,
                 program=facts.program,
-                collective=identity.collective or facts.stated_collective,
+                collective=identity.collective or (None if self._inference.is_mixed else facts.stated_collective),
                 command=facts.command,
                 program_version=facts.version,
                 library=facts.library,

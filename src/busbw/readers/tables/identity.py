@@ -234,7 +234,7 @@ def _allowed_ranks(
     """Returns the minimum and maximum number of ranks that the figures allow. A maximum of 0 means unbounded."""
     if ratio is not None and ratio.contains(0.0) and ratio.high < _MAX_RATIO_OF_ONE_RANK:
         return (1, 1)
-    if shares is not None and shares > 1:
+    if shares is not None and shares > 1 and (not collective or collectives()[collective].size == "shares"):
         return (shares, shares)
     names = [collective] if collective else sorted(possible)
     if ratio is None or not names:

@@ -44,6 +44,8 @@ class TableInference:
         self.facts = facts
         self.identity = TableIdentity(None, None)
         self.warnings: list[str] = []
+        self.is_mixed = False
+        """True if rows of different runs are mixed, so that the collective is unknown whatever the header states."""
         self._claimed_collective = claimed_collective
         self._source = source
         self._interpretation = Interpretation()
@@ -163,6 +165,7 @@ class TableInference:
         has_one_ratio = len(self.facts.group_ranks) < 2  # groups may differ in their number of ranks
         max_contradicting = max(_FIGURES_PER_ROW, common.informative_count * _MAX_CONTRADICTING_SHARE)
         is_mixed = has_one_ratio and common.contradicting_count > max_contradicting
+        self.is_mixed = is_mixed
         if is_mixed:
             self.warnings.append(
                 "busbw / algbw differs within the table: rows of different runs are mixed, and the collective and the "

@@ -86,3 +86,24 @@ def test_small_sizes_do_not_show_the_factor_but_their_counts_exclude_collectives
     assert {(row.collective, row.ranks) for row in log.rows} == {("all_reduce", 4)}
     without_devices = read([line for line in lines if " Rank " not in line])
     assert {row.collective for row in without_devices.rows} == {None}
+
+
+def test_counts_of_another_type_do_not_change_the_ranks_of_a_stated_collective() -> None:
+    lines = [line.replace(" float ", "  half ") for line in LOG]
+    log = read(lines)
+    assert {(row.collective, row.ranks) for row in log.rows} == {("all_reduce", 4)}
+    (warning,) = log.tables[0].warnings
+    assert warning.startswith("the log states all_reduce, but")
+
+
+def test_a_mixture_has_no_collective_although_its_header_states_one() -> None:
+    factors = (1.5, 0.75)
+    lines = list(LOG)
+    for index, number in enumerate(ROW_LINES):
+        words = lines[number].split()
+        for algbw, busbw in ((6, 7), (10, 11)):
+            words[busbw] = f"{float(words[algbw]) * factors[index % 2]:.2f}"
+        lines[number] = "  " + "  ".join(words)
+    log = read(lines)
+    assert "rows of different runs are mixed" in log.tables[0].warnings[0]
+    assert {log.tables[0].collective_of(row) for row in log.rows} == {None}
