@@ -123,5 +123,5 @@ def _rejection_reason(measurement: Measurement, candidate_side: SideSpec, name: 
 
 
 def failure_text(error: BlockEndedError) -> str:
-    """Returns why a candidate is excluded whose engine failed."""
+    """Returns the reason for the exclusion of a candidate after its engine failed."""
     return f"the engine ended with exit code {int(error.exit_code)}"
