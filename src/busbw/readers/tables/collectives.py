@@ -9,10 +9,13 @@ from busbw.collectives import Collective, collectives
 _LONGEST_FIRST = sorted(collectives().values(), key=lambda collective: len(collective.name), reverse=True)
 _ANY_NAME = re.compile("|".join(f"(?P<{entry.name}>{entry.spelling})" for entry in _LONGEST_FIRST), re.IGNORECASE)
 
+_PLAIN_CHARACTERS = {0xAD: None, ord("\\"): None, **dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-")}
+"""Translation of the dashes of web pages and the escapes of Markdown. With them, all-reduce would look like reduce."""
+
 
 def single_collective_in(text: str) -> str | None:
     """Returns the collective of a text that names exactly one: "16x H100 + all2all" names alltoall. None otherwise."""
-    names = {match.lastgroup for match in _ANY_NAME.finditer(text)}
+    names = {match.lastgroup for match in _ANY_NAME.finditer(text.translate(_PLAIN_CHARACTERS))}
     return names.pop() if len(names) == 1 else None
 
 
