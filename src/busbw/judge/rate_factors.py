@@ -65,8 +65,13 @@ class RateFactors(NamedTuple):
         time_us = None if "time_us" in derived else figure.time_us
         algbw_gbps = None if "algbw_gbps" in derived else figure.algbw_gbps
         busbw_gbps = None if "busbw_gbps" in derived else figure.busbw_gbps
-        if size_bytes <= 0 or algbw_gbps is None:
+        if size_bytes <= 0:
             return None
+        if algbw_gbps is None:
+            if not (time_us and busbw_gbps and self.bus):
+                return None
+            agrees = _are_close(bandwidth_gbps(size_bytes, time_us, self.bus), busbw_gbps)
+            return None if agrees else f"line {row.line}: {size_bytes} B in {time_us:g} us is not {busbw_gbps:g} GB/s"
         if time_us and self.algbw is not None:
             computed_gbps = bandwidth_gbps(size_bytes, time_us, self.algbw)
             if not _are_close(computed_gbps, algbw_gbps):

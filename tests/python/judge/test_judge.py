@@ -288,6 +288,7 @@ def test_one_rank_is_explained() -> None:
     [
         Figure(time_us=1000.0, algbw_gbps=0.001, busbw_gbps=0.0015),  # milliseconds taken for microseconds
         Figure(time_us=10.0, algbw_gbps=104.8576, busbw_gbps=200.0),  # the factor of another number of ranks
+        Figure(time_us=1000.0, algbw_gbps=50.0, busbw_gbps=75.0, derived=("algbw_gbps",)),  # another size
     ],
 )
 def test_figures_that_contradict_are_not_judged(one: Figure) -> None:

@@ -11,6 +11,7 @@ from busbw.readers.tables.events import UserClaims
 from busbw.readers.tables.quantities import DTYPES
 
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
+_SIZE_UNIT = re.compile(r"(?<![A-Za-z])([KMGT])i?B(?![A-Za-z/])", re.IGNORECASE)
 _METRICS = (
     ("speedup", re.compile(r"speed[\s-]?up|\bratio\b", re.IGNORECASE)),
     ("busbw", re.compile(r"bus[\s_-]?(?:bw|bandwidth)", re.IGNORECASE)),
@@ -55,6 +56,8 @@ class Subtable(NamedTuple):
     columns: list[MetricColumn]
     collective: str | None
     dtype: str | None
+    size_unit: str
+    """K, M, G or T if the header of the sizes states a unit, as in "Size (MB)". Otherwise empty."""
     unclear: list[str]
     """Headers of bandwidth columns that do not say if they are algbw or busbw."""
 
@@ -84,6 +87,7 @@ def parse_subtables(header_rows: list[list[str]], context: DocumentContext, clai
             columns=columns,
             collective=claims.collective or named_collective or single_collective_in(context.heading),
             dtype=dtypes.pop() if len(dtypes) == 1 else None,
+            size_unit=size_unit[1] if (size_unit := _SIZE_UNIT.search(header_parts[first][-1])) else "",
             unclear=unclear,
         )
 

@@ -28,6 +28,8 @@ _GBPS_PER_UNIT = {
     "MBps": 1e-3,
     "GiB/s": 2**30 / 1e9,
 }
+_ANY_UNIT = "T"
+"""Unit with which a fraction, such as 0.5, is a size too."""
 MAX_HEADER_ROWS = 4
 """Maximum number of rows above the first size."""
 
@@ -66,7 +68,7 @@ def begins_with_size(grid: CellGrid) -> bool:
 def _count_header_rows(grid: CellGrid) -> int:
     """Returns the number of rows above the first size; 0 if no size follows the longest header."""
     for index, (_, cells) in enumerate(grid.rows[: MAX_HEADER_ROWS + 1]):
-        if cells and parse_size(cells[0]) is not None:
+        if cells and parse_size(cells[0], _ANY_UNIT) is not None:
             return index
     return 0
 
@@ -81,7 +83,7 @@ def _read_subtable(
     speedup_checks = speedups.SpeedupChecks()
     for line, cells in grid.rows[header_row_count:]:
         size_cell = cells[subtable.size_column] if subtable.size_column < len(cells) else ""
-        size = parse_size(size_cell)
+        size = parse_size(size_cell, subtable.size_unit)
         if size is None:
             if any(parse_number(cells[column.position]) for column in subtable.columns if column.position < len(cells)):
                 yield _make_refusal(line, cells, f'"{size_cell[:40]}" is not a size')

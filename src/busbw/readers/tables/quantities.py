@@ -118,10 +118,15 @@ _SIZE = re.compile(r"[*_`\s]*(\d[\d,]*(?:\.\d+)?)(?:\s*(?:([KMGT])(?:i?B)?|B|byt
 _UNIT_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
-def parse_size(text: str) -> int | None:
-    """Parses a size with binary units, as in nccl-tests ("1MB" is 1,048,576 bytes); None if it is not a size."""
+def parse_size(text: str, column_unit: str = "") -> int | None:
+    """Parses a size with binary units, as in nccl-tests ("1MB" is 1,048,576 bytes); None if it is not a size.
+
+    `column_unit`: K, M, G or T if the header of the column states it for sizes without a unit.
+    """
     match = _SIZE.match(text) if len(text) < 40 else None
     if not match:
         return None
-    size = float(match[1].replace(",", "")) * 2.0 ** _UNIT_POWERS[(match[2] or "").upper()]
+    has_unit = any(map(str.isalpha, text))
+    unit = match[2] or "" if has_unit else column_unit
+    size = float(match[1].replace(",", "")) * 2.0 ** _UNIT_POWERS[unit.upper()]
     return int(size) if size == int(size) and size < 2**63 else None
