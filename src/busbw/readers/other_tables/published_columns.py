@@ -11,6 +11,8 @@ from busbw.readers.tables.events import UserClaims
 from busbw.readers.tables.quantities import DTYPES
 
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
+_ELEMENTS = re.compile(r"\belem(?:ent)?s?\b", re.IGNORECASE)
+"""Sizes in elements are not read: their number of bytes is not known."""
 _SIZE_UNIT = re.compile(r"(?<![A-Za-z])([KMGT])i?B(?![A-Za-z/])", re.IGNORECASE)
 _METRICS = (
     ("speedup", re.compile(r"speed[\s-]?up|\bratio\b", re.IGNORECASE)),
@@ -98,7 +100,8 @@ def _join_distinct(parts: Iterable[str]) -> str:
 
 
 def _is_size_header(text: str) -> bool:
-    return _SIZE_HEADER.search(text) is not None and _find_metric(text) is None
+    is_size = _SIZE_HEADER.search(text) is not None and _ELEMENTS.search(text) is None
+    return is_size and _find_metric(text) is None
 
 
 def _find_metric(text: str) -> str | None:

@@ -5,6 +5,7 @@ busbw or speed-up. A bandwidth column with an unclear header is left out and nam
 or busbw is derived and listed in `Figure.derived`. Printed speed-ups are recomputed (speedups.py).
 """
 
+import re
 from collections.abc import Iterator
 
 from busbw.collectives import algbw_factor, bandwidth_ratio
@@ -28,6 +29,7 @@ _GBPS_PER_UNIT = {
     "MBps": 1e-3,
     "GiB/s": 2**30 / 1e9,
 }
+_VARIANT_RANKS = re.compile(r"\b(\d{1,6})\s*(?:x\s*)?(GPUs?|ranks?|nodes?)\b", re.IGNORECASE)
 _ANY_UNIT = "T"
 """Unit with which a fraction, such as 0.5, is a size too."""
 MAX_HEADER_ROWS = 4
@@ -77,7 +79,7 @@ def _read_subtable(
     grid: CellGrid, header_row_count: int, subtable: Subtable, context: DocumentContext
 ) -> Iterator[Event]:
     """Yields the refused rows of a subtable, and then its table."""
-    ranks = gpus_in(context.heading) or gpus_in(context.first_heading)
+    heading_ranks = gpus_in(context.heading) or gpus_in(context.first_heading)
     variants = list(dict.fromkeys(column.variant for column in subtable.columns if column.metric != "speedup"))
     rows: list[Row] = []
     speedup_checks = speedups.SpeedupChecks()
@@ -93,6 +95,7 @@ def _read_subtable(
             if column.metric == "speedup" and column.position < len(cells):
                 claimed_speedups |= speedup_checks.check(size, cells, column.position, column.header, subtable.columns)
         for variant in variants:
+            ranks = _ranks_of_variant(variant, heading_ranks)
             columns = [column for column in subtable.columns if column.variant == variant]
             figures, reason = _parse_figures(cells, columns, size, subtable, ranks)
             if reason:
@@ -111,7 +114,17 @@ def _read_subtable(
                     )
                 )
     if rows:
-        yield TableChunk(_make_table(grid, subtable, context, ranks, rows, speedup_checks.warnings()))
+        # A variant may have another number of ranks than the heading. Then no number is that of the table.
+        table_ranks = heading_ranks if all(row.ranks == heading_ranks for row in rows) else None
+        yield TableChunk(_make_table(grid, subtable, context, table_ranks, rows, speedup_checks.warnings()))
+
+
+def _ranks_of_variant(variant: str | None, heading_ranks: int | None) -> int | None:
+    """Returns the number of ranks in the header of a column, such as "16 GPUs". Otherwise that of the heading."""
+    match = _VARIANT_RANKS.search(variant or "")
+    if match is None:
+        return heading_ranks
+    return None if match[2].lower().startswith("node") else int(match[1])  # the GPUs of a node are not known
 
 
 def _make_table(

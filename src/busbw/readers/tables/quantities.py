@@ -101,12 +101,15 @@ class PrintedNumber(NamedTuple):
 
 
 _QUANTITY = re.compile(
-    r"[*_`~\s]*([+-]?(?:[0-9][0-9,]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)(?:\s*([A-Za-z\u00b5\u03bc/%\u00d7]+))?[*_`\s]*$"
+    r"[*_`~\s]*([+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,6}\.[0-9]+|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)(?:\s*([A-Za-z\u00b5\u03bc/%\u00d7]+))?[*_`\s]*$"
 )
 
 
 def parse_number(text: str) -> PrintedNumber | None:
-    """Returns the number in a cell; None if it is not a number with an optional unit after it."""
+    """Returns the number in a cell; None if it is not a number with an optional unit after it.
+
+    The commas of "1,234.50" are groups. "72,69" and "1,234" are no numbers, because they may mean 72.69 and 1.234.
+    """
     match = _QUANTITY.match(text) if len(text) < 64 else None
     if not match:
         return None
@@ -114,7 +117,9 @@ def parse_number(text: str) -> PrintedNumber | None:
     return PrintedNumber(float(digits), half_step(digits), match[2] or "")
 
 
-_SIZE = re.compile(r"[*_`\s]*(\d[\d,]*(?:\.\d+)?)(?:\s*(?:([KMGT])(?:i?B)?|B|bytes?))?[*_`\s]*$", re.IGNORECASE)
+_SIZE = re.compile(
+    r"[*_`\s]*((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?:\s*(?:([KMGT])(?:i?B)?|B|bytes?))?[*_`\s]*$", re.IGNORECASE
+)
 _UNIT_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 

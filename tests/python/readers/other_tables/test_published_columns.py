@@ -40,3 +40,32 @@ def test_the_header_states_the_unit_of_sizes(
     rows = "".join(f"| {cell} | 100 |\n" for cell in cells)
     (tmp_path / "log.md").write_text(f"# all_reduce, 8x H100\n\n| {header} | time (us) |\n|---|---|\n{rows}")
     assert tuple(row.size_bytes for row in read(tmp_path / "log.md").rows) == sizes
+
+
+@pytest.mark.parametrize("figure", ["72,69", "1,234", "1,5 GB/s"])
+def test_a_figure_with_a_comma_that_may_be_decimal_is_refused(tmp_path: Path, figure: str) -> None:
+    text = f"# all_reduce, 8x H100\n\n| Size | busbw (GB/s) |\n|---|---|\n| 1 MB | 1,234.5 |\n| 2 MB | {figure} |\n"
+    (tmp_path / "log.md").write_text(text)
+    log = read(tmp_path / "log.md")
+    assert [row.figures["unstated"].busbw_gbps for row in log.rows] == [1234.5]
+    assert [refusal.reason for refusal in log.refused] == [f'"{figure}" is not a number']
+
+
+def test_a_size_with_a_decimal_comma_is_refused(tmp_path: Path) -> None:
+    rows = "| 1,024 KB | 50 |\n| 1,5 MB | 60 |\n"
+    (tmp_path / "log.md").write_text(f"# all_reduce, 8x H100\n\n| Size | busbw (GB/s) |\n|---|---|\n{rows}")
+    log = read(tmp_path / "log.md")
+    assert [row.size_bytes for row in log.rows] == [1 << 20]
+    assert [refusal.reason for refusal in log.refused] == ['"1,5 MB" is not a size']
+
+
+def test_sizes_in_elements_are_not_bytes() -> None:
+    header = [["Size (elements)", "time (us)"]]
+    assert list(parse_subtables(header, DocumentContext(), UserClaims())) == []
+
+
+def test_columns_state_their_ranks(tmp_path: Path) -> None:
+    header = "| Size | busbw 16 GPUs (GB/s) | busbw 4 nodes (GB/s) | busbw (GB/s) |\n|---|---|---|---|\n"
+    (tmp_path / "log.md").write_text(f"# all_reduce, 8x H100\n\n{header}| 1 MB | 50 | 60 | 70 |\n")
+    log = read(tmp_path / "log.md")
+    assert [log.tables[0].ranks_of(row) for row in log.rows] == [16, None, 8]
