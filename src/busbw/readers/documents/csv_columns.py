@@ -18,12 +18,13 @@ PLACEMENT_WORDS: dict[Placement, tuple[str, ...]] = {
 AWS_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
 """Prefixes of the column names of each placement in AWS's format."""
 FIGURE_COLUMNS = {
-    "time": ("time", "time_us", "timeus"),
+    "time": ("time", "time_us", "timeus", "time_ms", "timems"),
     "algbw": ("algbw", "algbw_gbps", "algbw_gb_s", "algbw_gbs"),
     "busbw": ("busbw", "busbw_gbps", "busbw_gb_s", "busbw_gbs"),
     "wrong": ("wrong", "errors", "wrong_elements"),
 }
 """Column names of each figure."""
+_MILLISECONDS = ("time_ms", "timems")
 OTHER_COLUMNS = {
     "name": ("name", "collective", "test"),
     "elements": ("count", "count_elems"),
@@ -41,6 +42,14 @@ def column_name(word: str) -> str:
     Underscores at both ends are removed: "time(us)" becomes "time_us".
     """
     return _OTHER_CHARACTERS.sub("_", word.strip("\ufeff ").lower()).strip("_")
+
+
+def time_unit(header: list[str]) -> str:
+    """Returns the unit that the name of the time column states: "ms", or empty."""
+    prefixes = ("", *AWS_PREFIXES.values())
+    columns = (find_columns(header, {"time": FIGURE_COLUMNS["time"]}, prefix).get("time") for prefix in prefixes)
+    names = {header[column] for column in columns if column is not None}
+    return "ms" if names and all(name.endswith(_MILLISECONDS) for name in names) else ""
 
 
 def are_column_names(names: list[str]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from busbw.logs.log import Placement
+from busbw.logs.log import Placement, Refusal
 from busbw.readers.documents.csv_columns import (
     AWS_PREFIXES,
     FIGURE_COLUMNS,
@@ -18,13 +18,14 @@ from busbw.readers.documents.csv_columns import (
     RANK_COLUMNS,
     SIZE_COLUMNS,
     column_name,
+    time_unit,
 )
 from busbw.readers.documents.table_builder import RowFields, TableBuilder
 from busbw.readers.documents.uniform_csv_rows import CsvLine, UniformCsvParser
 from busbw.readers.lines.source import LogSource
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.facts import TableFacts
-from busbw.readers.tables.layouts import PlacementText
+from busbw.readers.tables.layouts import ColumnLayout, PlacementText
 
 _FIGURE_COLUMNS_BY_PREFIX = {
     prefix: [tuple(prefix + name for name in names) for names in FIGURE_COLUMNS.values()]
@@ -55,11 +56,20 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     (header_line, *first_lines) = next(blocks)
     header = _column_names(header_line.text)
     is_aws = any(name.startswith("oop_") for name in header)
-    tables = TableBuilder(_name_format(header, is_aws), TableFacts(), claims, source.name)
+    facts = TableFacts(columns=ColumnLayout(unit=time_unit(header)))
+    tables = TableBuilder(_name_format(header, is_aws), facts, claims, source.name)
 
     def make_fields(line: CsvLine) -> RowFields:
         values = dict(zip(header, map(str.strip, _split_cells(line.text)), strict=False))
         return make_row_fields(line.number, line.text.strip(), values, is_aws)
+
+    def add(line: CsvLine) -> Iterator[Event]:
+        cells = _split_cells(line.text)
+        if len(cells) < len(header) or any(cell.strip() for cell in cells[len(header) :]):
+            reason = f"the row has {len(cells)} columns, the header has {len(header)}"
+            yield Refusal(line=line.number, text=line.text.strip()[:300], reason=reason)
+            return
+        yield from tables.add(make_fields(line))
 
     parser = UniformCsvParser(header, make_fields, is_aws=is_aws)
     for block in chain((first_lines,), blocks):
@@ -69,7 +79,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
                 yield from tables.add_uniform_rows(uniform_rows, first_row)
             else:
                 for line in part:
-                    yield from tables.add(make_fields(line))
+                    yield from add(line)
     yield from tables.end_table()
 
 
