@@ -168,7 +168,8 @@ def submit(plan: MpirunPlan, callbacks: LaunchCallbacks) -> int:
         replace(callbacks, on_line=output.forward_line, on_error=output.forward_error_line),
         processes.TerminationPolicy(end_signal=signal.SIGTERM, should_end=output.should_end),
     )[0]
-    return output.exit_code(status.code)
+    code = output.exit_code(status.code)
+    return status.interrupt_code if status.interrupt_code and code in _TERMINATED_CODES else code
 
 
 class MpirunOutput:

@@ -409,6 +409,7 @@ def status(text):
 watch = LaunchCallbacks(line, lambda: None, status, lambda text, who: line(text))
 ended = run_all({commands}, watch, TerminationPolicy(**{more}))
 print([each.code for each in ended], flush=True)
+print("job", job_exit_code(ended), flush=True)
 """
 
 
@@ -450,6 +451,19 @@ def test_the_second_interrupt_ends_commands_that_ignore_the_first() -> None:
         read_until(process, "status interrupted")
         process.send_signal(signal.SIGINT)
         read_until(process, "[137, 137]")
+        # busbw has killed them. Neither a crash nor a lack of memory is the cause.
+        read_until(process, "job 130")
+        process.wait(HANG_GUARD_S)
+
+
+def test_the_second_signal_is_not_a_crash_of_a_process_that_hangs_after_a_good_process() -> None:
+    with launcher(f"[shell('true'), shell({DEAF!r})]") as process:
+        read_until(process, "up")
+        process.send_signal(signal.SIGTERM)
+        read_until(process, "status interrupted")
+        process.send_signal(signal.SIGTERM)
+        read_until(process, "[0, 137]")
+        read_until(process, "job 143")
         process.wait(HANG_GUARD_S)
 
 
@@ -461,6 +475,7 @@ def test_the_third_interrupt_kills_commands_with_their_own_end_signal() -> None:
             process.send_signal(signal.SIGINT)
             read_until(process, "status interrupted")
         read_until(process, "[137, 137]")
+        read_until(process, "job 130")
         process.wait(HANG_GUARD_S)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from types import FrameType
 
-from busbw.errors import SIGNALLED
+from busbw.errors import SIGNALLED, ExitCode
 from busbw.launchers.job.command_output import CommandOutput
 from busbw.launchers.job.command_start import ChildProcess, ExitStatus, start_process
 from busbw.launchers.job.grace_period import GracePeriod
@@ -224,8 +224,11 @@ class ChildProcesses:
 
     def _end_at_once(self, number: int) -> None:
         """Sends a signal to the process groups of all commands. Those that still run count as terminated by busbw."""
+        is_ctrl_c = self._received_signals[0] == signal.SIGINT
         for child in self._children:
-            child.was_terminated = child.was_terminated or child.process.poll() is None
+            if child.process.poll() is None:
+                child.was_terminated = True
+                child.interrupt_code = ExitCode.INTERRUPTED if is_ctrl_c else SIGNALLED + signal.SIGTERM
         self._signal_groups(number)
 
     def _has_custom_interrupt(self) -> bool:

@@ -41,6 +41,8 @@ class ExitStatus:
     """Exit code, or 128 + the signal's number if a signal ended the command."""
     was_terminated: bool = False
     """True if busbw ended the command: after the grace period or a time limit, on a second signal, or by the policy."""
+    interrupt_code: int = 0
+    """Exit code of the interrupt if busbw ended the command on a second signal. 0: no second signal."""
 
 
 @dataclass
@@ -52,6 +54,8 @@ class ChildProcess:
     incomplete_lines: dict[int, bytes] = field(default_factory=dict)
     """Output after the last newline, by descriptor of the pipe."""
     was_terminated: bool = False
+    interrupt_code: int = 0
+    """The member of `ExitStatus` with this name."""
     is_lost: bool = False
     """True if busbw ended the command after the grace period, and no command had failed. It counts as a lost rank."""
     has_output: bool = False
@@ -73,7 +77,7 @@ class ChildProcess:
         if self.is_lost:
             return ExitStatus(ExitCode.RANK_LOST)
         code = self.process.returncode
-        return ExitStatus(code if code >= 0 else SIGNALLED - code, self.was_terminated)
+        return ExitStatus(code if code >= 0 else SIGNALLED - code, self.was_terminated, self.interrupt_code)
 
     def signal_group(self, number: int) -> None:
         """Signals the process group of the command."""

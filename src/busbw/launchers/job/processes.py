@@ -89,9 +89,13 @@ def job_exit_code(statuses: Sequence[ExitStatus]) -> int:
     """Returns the exit code of a job with several processes.
 
     Usually process 0 decides, because process 0 summarizes the run. If process 0 succeeded or was terminated by busbw,
-    the first other process that failed by itself decides. A killed or crashed process counts as a lost rank.
+    the first other process that failed by itself decides. A killed or crashed process counts as a lost rank. If no
+    process failed by itself before a second signal, the code is that of the interrupt.
     """
-    return rank_lost_if_crashed(statuses[_decisive_index(statuses)])
+    decisive = statuses[_decisive_index(statuses)]
+    has_failed = decisive.code != ExitCode.GOOD and not decisive.was_terminated
+    interrupt_codes = [status.interrupt_code for status in statuses if status.interrupt_code]
+    return interrupt_codes[0] if interrupt_codes and not has_failed else rank_lost_if_crashed(decisive)
 
 
 def rank_lost_if_crashed(status: ExitStatus) -> int:
