@@ -500,6 +500,16 @@ def test_an_interrupt_may_be_text_or_another_signal(how: str) -> None:
         process.wait(HANG_GUARD_S)
 
 
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "INT"), (signal.SIGTERM, "TERM"), (signal.SIGHUP, "TERM")])
+def test_the_text_of_an_interrupt_may_name_the_signal(number: signal.Signals, name: str) -> None:
+    reads = f"echo up; read -r word; [ $word = {name} ] && exit 7"
+    with launcher(f"[shell({reads!r}, interrupt='{{signal}}\\n', stdin='')]") as process:
+        read_until(process, "up")
+        process.send_signal(number)
+        read_until(process, "[7]")
+        process.wait(HANG_GUARD_S)
+
+
 def test_no_process_outlives_a_launcher_that_was_killed() -> None:
     with launcher(f"[shell({DEAF!r}), shell({DEAF!r})]") as process:
         pids = [int(read_until(process, "up")[-1].split()[1]) for _ in range(2)]

@@ -89,8 +89,9 @@ class ChildProcess:
         """Sends a signal to the command, or instead its own interrupt: text on stdin, or another signal."""
         interrupt = self.command.interrupt
         if isinstance(interrupt, str) and self.process.stdin:
+            name = "INT" if number == signal.SIGINT else "TERM"  # a host may ignore SIGHUP, as under nohup
             with suppress(BrokenPipeError):
-                self.process.stdin.write(interrupt.encode())
+                self.process.stdin.write(interrupt.format(signal=name).encode())
                 self.process.stdin.flush()
         elif self.process.poll() is None:
             self.process.send_signal(interrupt if isinstance(interrupt, int) else number)

@@ -150,8 +150,8 @@ class Command:
     label: int | str | None = None
     """Label of the command's stderr: its process number, or the host of its processes. None: no label."""
     interrupt: str | int | None = None
-    """Interrupt that the command gets instead of a received signal: a text on stdin, or another signal. None: the
-    received signal."""
+    """Interrupt that the command gets instead of a received signal: a text on stdin, with INT or TERM for `{signal}`,
+    or another signal. None: the received signal."""
 
     def line(self, separator: str = " ") -> str:
         """The command in shell syntax without its stdin. `separator` stands between the variables and the words."""

@@ -26,8 +26,8 @@ MARK = "busbw-output-follows"
 _PRINT_MARK = f"printf '\\n%s\\n' {MARK}"
 """Begins with a newline, because earlier output such as a terminal title may lack one."""
 
-INTERRUPT = "interrupt\n"
-"""Line on stdin at which the script interrupts its processes. At the end of stdin the script kills them."""
+INTERRUPT = "{signal}\n"
+"""Line on stdin at which the script sends the named signal to its processes. At the end of stdin it kills them."""
 
 
 def is_mark(line: str) -> bool:
@@ -73,6 +73,8 @@ def start(
     lines = [
         "IFS= read -r BUSBW_TOKEN || exit 1",
         _PRINT_MARK,
+        # After a lost connection, the shell's own message about a killed process must not end the script before `rm`.
+        "trap : PIPE",
         *_require_program(programs),
         "export BUSBW_TOKEN",
         *(f"export {name}={shlex.quote(value)}" for name, value in shared.items()),
@@ -84,7 +86,7 @@ def start(
         ),
         "(",
         "  trap '' INT TERM HUP",
-        "  while IFS= read -r word; do kill -INT $pids; done",
+        '  while IFS= read -r signal; do kill -s "$signal" $pids; done',
         "  kill -KILL $pids",
         ") <&3 >/dev/null 2>&1 &",
         "watcher=$!",
