@@ -500,7 +500,9 @@ def test_an_interrupt_may_be_text_or_another_signal(how: str) -> None:
         process.wait(HANG_GUARD_S)
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "INT"), (signal.SIGTERM, "TERM"), (signal.SIGHUP, "TERM")])
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "INT"), (signal.SIGTERM, "TERM"), (signal.SIGHUP, "TERM")]
+)
 def test_the_text_of_an_interrupt_may_name_the_signal(number: signal.Signals, name: str) -> None:
     reads = f"echo up; read -r word; [ $word = {name} ] && exit 7"
     with launcher(f"[shell({reads!r}, interrupt='{{signal}}\\n', stdin='')]") as process:
