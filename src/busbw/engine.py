@@ -5,6 +5,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
+from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
 from pathlib import Path
 
 import busbw
@@ -64,6 +65,13 @@ _FASTPATH_NCCL = "BUSBW_FASTPATH_NCCL"
 """NCCL library that the fast path delegates calls to."""
 _QUERY_LIMIT_S = 60
 """Time limit for an informational flag of the engine, such as --list-devices. Waking GPUs takes seconds."""
+_START_REMEDIES = {
+    EMFILE: "raise the limit of open files (ulimit -n)",
+    ENFILE: "end other programs: the machine's open file limit is reached",
+    EAGAIN: "raise the process limit (ulimit -u, or the container's)",
+    ENOMEM: "end other programs: the memory is exhausted",
+}
+"""Remedies by the error number of a failed start. None of these errors is one of the installation."""
 
 
 def _program_folders() -> Iterator[Path]:
@@ -228,8 +236,12 @@ def _run_engine(*words: str) -> "subprocess.CompletedProcess[str]":
         if error.returncode == ExitCode.USAGE and (message := error.stderr.strip()):
             raise UsageError(message.removeprefix(f"{ENGINE}: ")) from error
         raise BusbwError(f"{path} {flag} failed: {error}", remedy="install busbw again") from error
-    except (OSError, subprocess.SubprocessError) as error:
-        raise BusbwError(f"{path} {flag} failed: {error}", remedy="install busbw again") from error
+    except subprocess.TimeoutExpired as error:
+        remedy = "check nvidia-smi, dmesg and the file system of the program, then repeat"
+        raise BusbwError(f"{path} {flag} did not end within {_QUERY_LIMIT_S} s", remedy=remedy) from error
+    except OSError as error:
+        remedy = _START_REMEDIES.get(error.errno or 0, "install busbw again")
+        raise BusbwError(f"{path} {flag} failed: {error.strerror}", remedy=remedy) from error
 
 
 def collective_name(program: str) -> str:
