@@ -174,6 +174,8 @@ def test_the_store_may_be_elsewhere(fake_engine: FakeEngine, busbw: Busbw, here:
         (-11, ["crashed (SIGSEGV); run it again with NCCL_DEBUG=INFO"]),
         (-7, ["crashed (SIGBUS)", "df", "/dev/shm", "NCCL_DEBUG=INFO"]),
         (-6, ["crashed (SIGABRT)"]),
+        (-3, ["ended by SIGQUIT; ", "Ctrl-\\"]),
+        (-24, ["ended by SIGXCPU; ", "ulimit"]),
     ],
 )
 def test_a_killed_engine_is_reported(fake_engine: FakeEngine, busbw: Busbw, fake_exit: int, pieces: list[str]) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from busbw.cli.options.run_destination import print_record_path
 from busbw.cli.outcome.correctness import correctness_sentence
 from busbw.errors import SIGNALLED, ExitCode
+from busbw.launchers.job.processes import ExitStatus, has_crashed, signal_name
 from busbw.logs.log import Log
 from busbw.readers.documents import busbw_records
 from busbw.records import RecordsError, read
@@ -154,6 +155,11 @@ def _crash_message(code: int) -> str:
         if number == signal.SIGBUS:
             remedy = f"check with df that /dev/shm and the file system of the output have space, then {remedy}"
         return f"the engine crashed ({name}); {remedy}"
+    if number in signal.valid_signals() and has_crashed(ExitStatus(code)):
+        return (
+            f"the engine was ended by {signal_name(number)}; look for its sender, such as Ctrl-\\, a scheduler or a "
+            "limit of ulimit, then measure again"
+        )
     return ""
 
 
