@@ -27,7 +27,7 @@ from busbw.cli.options.replay_options import (
 )
 from busbw.cli.options.run_destination import destination_options, open_destination, print_record_path
 from busbw.cli.outcome.correctness import correctness_sentence
-from busbw.cli.outcome.summary import record_kinds, verified_exit_code
+from busbw.cli.outcome.summary import print_crash, record_kinds, verified_exit_code
 from busbw.cli.traces import CallComparison, ReplayComparison, print_replay
 from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
@@ -118,6 +118,7 @@ def replay(
         exit_code = rank_lost_if_crashed(ExitStatus(engine_code))  # of this command: RANK_LOST for a crash
         destination.on_exit(exit_code)
         if engine_code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
+            print_crash(engine_code)
             return exit_code
         run = read(destination.path)
         replayed, problem = _trace_calls(objective, (*arguments, *_traced_pass_flags(run)), trace_directory)

@@ -69,8 +69,7 @@ def print_outcome(code: int, path: Path | None, *, plot_when: str) -> "Grade | N
     Raises:
         RecordsError: The run succeeded, but the record cannot be read.
     """
-    if message := _crash_message(code):
-        click.echo(f"busbw: {message}", err=True)
+    print_crash(code)
     if path is None or not path.exists() or code == ExitCode.USAGE:
         return None
     is_drawn = plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty())
@@ -80,6 +79,12 @@ def print_outcome(code: int, path: Path | None, *, plot_when: str) -> "Grade | N
         if code == ExitCode.GOOD:
             raise  # with another code the engine has printed its own error
         return None
+
+
+def print_crash(code: int) -> None:
+    """Prints a message if the exit code of the engine is that of a crash or of another signal."""
+    if message := _crash_message(code):
+        click.echo(f"busbw: {message}", err=True)
 
 
 def record_kind(line: bytes) -> str | None:

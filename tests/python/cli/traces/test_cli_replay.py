@@ -1,4 +1,4 @@
-"""Messages of `busbw replay` before it starts the engine."""
+"""Messages of `busbw replay` before it starts the engine, and after the engine was killed."""
 
 from itertools import pairwise
 
@@ -60,6 +60,20 @@ def test_few_long_steps_are_timed(
     (job,) = jobs
     assert [value for flag, value in pairwise(job.arguments) if flag == "-n"] == iterations
     assert ("so only 8 steps are timed" in capsys.readouterr().err) == says_so
+
+
+@pytest.mark.parametrize(
+    ("code", "message"), [(137, "the engine was killed (SIGKILL)"), (131, "the engine was ended by SIGQUIT"), (143, "")]
+)
+@pytest.mark.usefixtures("here")
+def test_a_killed_engine_is_reported(
+    code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(local, "submit", lambda *_: code)
+    assert main(["replay", "llama-70b-tp8", "--shrink", "10", "--records", "run.jsonl"]) == (4 if message else 143)
+    error = capsys.readouterr().err
+    assert message in error
+    assert bool(message) == error.startswith("busbw: ")
 
 
 @pytest.mark.parametrize(
