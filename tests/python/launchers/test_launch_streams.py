@@ -1,5 +1,6 @@
 """Output of the processes of a job, split into table, records and messages."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from busbw.cli.launch.error_lines import ErrorLineMerger, format_ranges
 from busbw.cli.launch.output_splitter import OutputSplitter, RecordFile
 from busbw.cli.launch.plain_progress import PlainProgress
-from busbw.errors import UsageError
+from busbw.errors import BusbwError, UsageError
 
 
 class Clock:
@@ -156,6 +157,25 @@ def test_an_empty_file_of_a_killed_launch_is_taken(tmp_path: Path) -> None:
             pass  # the other launch has not written yet
         records.write(b"{}\n")
     assert (tmp_path / "out.jsonl").read_bytes() == b"{}\n"
+
+
+def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part would look like a run that was killed."""
+    capacity = 40
+
+    def write(descriptor: int, data: memoryview) -> int:
+        free = capacity - os.fstat(descriptor).st_size
+        if free <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os_write(descriptor, data[:free])
+
+    os_write = os.write
+    monkeypatch.setattr(os, "write", write)
+    with RecordFile(tmp_path / "out.jsonl") as records:
+        records.write(b'{"kind":"run"}\n')
+        with pytest.raises(BusbwError, match="No space left on device; its earlier lines are kept; free space"):
+            records.write(b'{"kind":"row","a":"%s"}\n' % (b"b" * 100))
+    assert (tmp_path / "out.jsonl").read_bytes() == b'{"kind":"run"}\n'
 
 
 def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import fcntl
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from busbw.cli.options.run_destination import is_empty_record
@@ -61,19 +62,24 @@ class RecordFile:
             self.path.unlink(missing_ok=True)
 
     def write(self, line: bytes) -> None:
-        """Writes a line, newline included.
+        """Writes a line, newline included. If this fails, the file keeps its earlier lines, and no part of this one.
 
         Raises:
             BusbwError: The line cannot be written, for example because the disk is full.
         """
+        earlier_bytes = os.fstat(self._descriptor).st_size
         remaining = memoryview(line)
         try:
             while remaining:
                 written_count = os.write(self._descriptor, remaining)
                 remaining = remaining[written_count:]
         except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, earlier_bytes)
+                os.lseek(self._descriptor, earlier_bytes, os.SEEK_SET)
             raise BusbwError(
-                f"cannot write the record {self.path}: {error.strerror}", remedy="free space, or set another --records"
+                f"cannot write the record {self.path}: {error.strerror}; its earlier lines are kept",
+                remedy="free space, or set another --records",
             ) from error
 
 
