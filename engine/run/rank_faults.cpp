@@ -2,6 +2,7 @@
 // device memory, so the communicator reads them (`compare`) and writes them (`fill`).
 #include "run/rank_faults.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "collectives/forwarding_collective.hpp"
+#include "common/support/error.hpp"
 
 namespace busbw {
 namespace {
@@ -93,22 +95,40 @@ std::unique_ptr<Collective> make_delayed_collective(const Collective& collective
 
 void delay_call(const Fault& fault) { std::this_thread::sleep_for(std::chrono::microseconds(fault.delay_us)); }
 
-void flip_bit(const Fault& fault, std::span<std::int32_t> result) {
-  if (fault.index < result.size() && fault.bit < 32) result[fault.index] ^= std::int32_t(1u << fault.bit);
+bool flip_bit(const Fault& fault, std::span<std::int32_t> result) {
+  if (fault.index >= result.size() || fault.bit >= 32) return false;
+  result[fault.index] ^= std::int32_t(1u << fault.bit);
+  return true;
 }
 
-void corrupt_result(const Fault& fault, Communicator& communicator, const RankCase& rank_case, std::byte* recv) {
+bool corrupt_result(const Fault& fault, Communicator& communicator, const RankCase& rank_case, std::byte* recv) {
   const auto result = received_memory(communicator, rank_case, recv);
-  if (result.empty()) return;
-  if (fault.kind == Fault::Kind::overrun) invert_bits(communicator, result.data() + result.size(), std::byte{0xff});
-  if (fault.kind != Fault::Kind::flip) return;
+  if (result.empty()) return false;
+  if (fault.kind == Fault::Kind::overrun) {
+    invert_bits(communicator, result.data() + result.size(), std::byte{0xff});
+    return true;
+  }
+  if (fault.kind != Fault::Kind::flip) return false;
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   const auto bit = static_cast<std::size_t>(fault.bit);
   const bool has_element = fault.index < result.size() / element_bytes;
   const bool has_bit = bit < 8 * element_bytes;
-  if (!has_element || !has_bit) return;
+  if (!has_element || !has_bit) return false;
   // Byte 0 holds the lowest bits: all supported machines are little-endian.
   invert_bits(communicator, &result[fault.index * element_bytes + bit / 8], std::byte{1} << (bit % 8));
+  return true;
+}
+
+void require_effect(const Fault& fault, bool has_changed_result) {
+  const bool is_flip = fault.kind == Fault::Kind::flip;
+  const bool changes_results = is_flip || fault.kind == Fault::Kind::overrun;
+  if (!changes_results || has_changed_result) return;
+  if (is_flip)
+    throw UsageError(
+        fmt::format("--fault flip: no checked result of rank {} has element {} with bit {}; use a rank with a result, "
+                    "and a smaller index or bit",
+                    fault.rank, fault.index, fault.bit));
+  throw UsageError(fmt::format("--fault overrun: rank {} has no checked result; use a rank with a result", fault.rank));
 }
 
 }  // namespace busbw

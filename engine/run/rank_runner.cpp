@@ -92,6 +92,7 @@ class RankRun {
       for (int cycle = 0; plan_.sweep.cycles == 0 || cycle < plan_.sweep.cycles; ++cycle)
         for (const std::uint64_t size : plan_.sweep.sizes_bytes) run_case(configuration, values, size, cycle);
     }
+    if (fault_ && plan_.settings.check_iterations > 0) require_effect(*fault_, has_changed_result_);
     enter(Phase::report);
     world_.barrier();
   }
@@ -217,7 +218,8 @@ class RankRun {
       if (neighbor_) neighbor_->start();
       world_.issued().next(buffers.region_bytes());  // number and size of this operation, for the watchdog
       run_operation(buffers.call(placement, /*iteration=*/0, rank_case.dtype, rank_case.redop, rank_case.root));
-      if (fault_) corrupt_result(*fault_, communicator_, rank_case, buffers.recv_data(placement));
+      if (fault_ && corrupt_result(*fault_, communicator_, rank_case, buffers.recv_data(placement)))
+        has_changed_result_ = true;
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
       if (neighbor_) {
         neighbor_->stop();
@@ -261,6 +263,7 @@ class RankRun {
   std::map<int, std::vector<int>> groups_;  // ranks of the job by color of their group
   std::map<int, std::vector<RankInfo>> ranks_by_group_;  // by color; on ranks other than 0, empty
   const std::optional<Fault> fault_;
+  bool has_changed_result_ = false;  // by the fault
   std::unique_ptr<Collective> delayed_collective_;
   int ranks_of_largest_group_ = 0;
   std::optional<std::pair<Dtype, Redop>> filled_for_;  // type and operator of the data in the buffers
@@ -271,13 +274,14 @@ class RankRun {
 void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communicator& communicator,
                     const std::vector<RankInfo>& ranks, Reporter* reporter) {
   const auto fault = fault_of(plan, world);
+  bool has_changed_result = false;  // by the fault
   ReplayHooks hooks;
   hooks.replace_step = [&](const Collective& step) {
     const bool is_delayed = fault && fault->kind == Fault::Kind::delay;
     return is_delayed ? make_delayed_collective(step, fault->delay_us) : nullptr;
   };
   hooks.change_result = [&](Communicator& checked, const RankCase& rank_case, std::byte* recv) {
-    if (fault) corrupt_result(*fault, checked, rank_case, recv);
+    if (fault && corrupt_result(*fault, checked, rank_case, recv)) has_changed_result = true;
   };
   hooks.report = [&](int cycle, StopReason stopped_by, std::vector<RankReport> reports) {
     const CaseLabel label{plan.sweep.configurations.front(), plan.sweep.sizes_bytes.front(), /*group=*/0, cycle, ranks};
@@ -285,23 +289,27 @@ void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communic
     reporter->report_rows({make_row(plan, label, placements, step_exactness(*plan.replay))});
   };
   run_replay(*plan.replay, plan.settings, backend, world, communicator, hooks);
+  if (fault && plan.settings.check_iterations > 0) require_effect(*fault, has_changed_result);
 }
 
 /// Measures the life of communicators. Rank 0 reports the rows of each case.
 void measure_comm_ops(const RunPlan& plan, Backend& backend, Team& world, const std::vector<RankInfo>& ranks,
                       Reporter* reporter) {
   const auto fault = fault_of(plan, world);
+  bool has_changed_result = false;  // by the fault
   CommOpsHooks hooks;
   hooks.before_call = [&] {
     if (fault && fault->kind == Fault::Kind::delay) delay_call(*fault);
   };
   hooks.change_result = [&](std::span<std::int32_t> result) {
-    if (fault && fault->kind == Fault::Kind::flip) flip_bit(*fault, result);
+    const bool is_flip = fault && fault->kind == Fault::Kind::flip;
+    if (is_flip && flip_bit(*fault, result)) has_changed_result = true;
   };
   hooks.report = [&](const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls) {
     reporter->report_rows(make_call_rows(comm_case, calls, backend, ranks));
   };
   run_comm_ops(*plan.comm_ops, plan.settings, backend, world, hooks);
+  if (fault && plan.settings.check_iterations > 0) require_effect(*fault, has_changed_result);
 }
 
 /// Location of this rank for the requests of `busbw find`.

@@ -110,9 +110,11 @@ double no_progress_limit_s(const Options& options) {
 }
 
 void require_group_sizes(const Options& options, const Collective& collective) {
+  const bool is_split = options.split.op != Split::Op::none;
+  const std::string_view split_remedy = is_split ? "the groups (NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK), " : "";
   for (const auto& [color, members] : options.groups())
     if (const std::string reason = collective.rank_count_error(static_cast<int>(members.size())); !reason.empty())
-      throw UsageError(fmt::format("{}; change -t or the number of processes (--processes)", reason));
+      throw UsageError(fmt::format("{}; change {}-t or the number of processes (--processes)", reason, split_remedy));
 }
 
 void require_replayable(const Options& options, const Backend& backend) {

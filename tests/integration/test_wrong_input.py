@@ -225,6 +225,12 @@ def test_refused_without_a_value(programs: Programs, flag: str) -> None:
         ("alltoallv", {"NCCL_TESTS_ALLTOALLV_MATRIX_FILE": "none.txt"}, [], ["_MATRIX_FILE=none.txt", "no such file"]),
         ("hypercube", {}, ["-t", "3"], ["3", "power of 2", "-t", "--processes"]),
         ("hypercube", {"NCCL_TESTS_SPLIT": "DIV 3"}, ["--processes", "4", "-t", "1"], ["3", "power of 2"]),
+        (
+            "sendrecv",
+            {"NCCL_TESTS_SPLIT": "DIV 3"},
+            ["--processes", "6", "-t", "1", "--ping-pong", "1"],
+            ["even number of ranks, got 3", "change the groups (NCCL_TESTS_SPLIT,"],
+        ),
         ("gather", {"NCCL_TESTS_SPLIT": "MOD 2"}, ["--processes", "3", "-r", "2"], ["-r 2", "0 to 1"]),
         ("sendrecv", {}, ["-t", "1", "--ping-pong", "1"], ["--ping-pong", "even number"]),
     ],

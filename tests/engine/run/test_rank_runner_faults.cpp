@@ -77,6 +77,26 @@ TEST_CASE("run_rank: in place, where the result lies inside the sent data, a wri
   }
 }
 
+TEST_CASE("run_rank: a fault that changes no result is an error") {
+  const auto message_of = [](RunSetup setup) {
+    const RunSeen seen = run_all_ranks(setup);
+    REQUIRE(seen.failure);
+    CHECK(seen.failure->exit == ExitCode::usage);
+    return seen.failure->message;
+  };
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != text.npos; };
+  // 1024 bytes have elements 0 to 255.
+  CHECK(has(message_of(with_fault("all_reduce", "flip:rank=1,index=256,bit=3")),
+            "no checked result of rank 1 has element 256"));
+  CHECK(has(message_of(with_fault("all_reduce", "flip:rank=1,index=0,bit=32")), "with bit 32"));
+  CHECK(has(message_of(with_fault("reduce", "overrun:rank=0")), "rank 0 has no checked result"));
+
+  // One size of the sweep with the element is enough.
+  RunSetup sweep = with_fault("all_reduce", "flip:rank=1,index=256,bit=3");
+  sweep.sizes_bytes = {1024, 2048};
+  CHECK(run_well(sweep).cases.size() == 2);
+}
+
 TEST_CASE("run_rank: a slow rank makes every iteration slow, but no data wrong") {
   RunSetup setup{.placements = {Placement::out_of_place}, .fault = "delay:rank=1,us=20000"};
   setup.settings.blocking = 1;
