@@ -16,8 +16,7 @@ import msgspec
 
 from busbw.cli.options.run_destination import print_record_path
 from busbw.cli.outcome.correctness import correctness_sentence
-from busbw.errors import SIGNALLED, ExitCode
-from busbw.launchers.job.processes import ExitStatus, has_crashed, signal_name
+from busbw.errors import INTERRUPT_CODES, SIGNALLED, ExitCode
 from busbw.logs.log import Log
 from busbw.readers.documents import busbw_records
 from busbw.records import RecordsError, read
@@ -160,9 +159,11 @@ def _crash_message(code: int) -> str:
         if number == signal.SIGBUS:
             remedy = f"check with df that /dev/shm and the file system of the output have space, then {remedy}"
         return f"the engine crashed ({name}); {remedy}"
-    if number in signal.valid_signals() and has_crashed(ExitStatus(code)):
+    is_orderly = code in INTERRUPT_CODES or code == ExitCode.OUTPUT_CLOSED
+    if number in signal.valid_signals() and not is_orderly:
+        names = {signal_number.value: signal_number.name for signal_number in signal.Signals}
         return (
-            f"the engine was ended by {signal_name(number)}; look for its sender, such as Ctrl-\\, a scheduler or a "
+            f"the engine was ended by {names.get(number, f'signal {number}')}; look for its sender, such as Ctrl-\\, a scheduler or a "
             "limit of ulimit, then measure again"
         )
     return ""

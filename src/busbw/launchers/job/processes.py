@@ -119,7 +119,7 @@ def crash_message(statuses: Sequence[ExitStatus], names: Sequence[str]) -> str:
     subject, crashed = names[decisive], [statuses[decisive]]
     if len(statuses) > 1 and all(map(has_crashed, statuses)):
         subject, crashed = "every process", list(statuses)
-    signal_names = dict.fromkeys(signal_name(status.code - SIGNALLED) for status in crashed)
+    signal_names = dict.fromkeys(_signal_name(status.code - SIGNALLED) for status in crashed)
     return (
         f"{subject} was killed or crashed ({', '.join(signal_names)}); after SIGKILL check dmesg and the memory limit, "
         "otherwise repeat with NCCL_DEBUG=INFO and report its output"
@@ -145,8 +145,7 @@ def has_crashed(status: ExitStatus) -> bool:
     return status.code > SIGNALLED and status.code not in _ORDERLY_CODES and not status.was_terminated
 
 
-def signal_name(number: int) -> str:
-    """Returns the name of a signal, such as "SIGKILL"."""
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -158,11 +157,9 @@ __all__ = [
     "ExitStatus",
     "TerminationPolicy",
     "crash_message",
-    "has_crashed",
     "job_exit_code",
     "rank_lost_if_crashed",
     "report_crash",
     "run_all",
-    "signal_name",
     "written_files",
 ]
