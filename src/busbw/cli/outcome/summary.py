@@ -161,10 +161,10 @@ def _crash_message(code: int) -> str:
         return f"the engine crashed ({name}); {remedy}"
     is_orderly = code in INTERRUPT_CODES or code == ExitCode.OUTPUT_CLOSED
     if number in signal.valid_signals() and not is_orderly:
-        names = {signal_number.value: signal_number.name for signal_number in signal.Signals}
+        names = {each.value: each.name for each in signal.Signals}
         return (
-            f"the engine was ended by {names.get(number, f'signal {number}')}; look for its sender, such as Ctrl-\\, a scheduler or a "
-            "limit of ulimit, then measure again"
+            f"the engine was ended by {names.get(number, f'signal {number}')}; look for its sender, such as Ctrl-\\, a "
+            "scheduler or a limit of ulimit, then measure again"
         )
     return ""
 
