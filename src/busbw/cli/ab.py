@@ -18,6 +18,7 @@ from busbw.cli.options.param_types import SECONDS
 from busbw.cli.options.replay_options import PROGRAM_FILE, StepSelection, parse_objective, step_options
 from busbw.compare import Comparison
 from busbw.compare.text import step_sentences
+from busbw.support.files import write_file
 from busbw.support.json_output import json_object
 from busbw.terminal import live_line
 
@@ -85,7 +86,7 @@ def ab(
                 objective.engine_program, all_flags, records_folder, check_interrupt=check_interrupt
             )
             comparison, state = run_session(measurement, sides, rules)
-        (records_folder / "comparison.json").write_bytes(msgspec.json.format(json_object(comparison)) + b"\n")
+        write_file(records_folder / "comparison.json", msgspec.json.format(json_object(comparison)) + b"\n")
         if as_json:
             click.echo(json_object(comparison))
         else:

@@ -26,6 +26,7 @@ from busbw.cli.options.replay_options import PROGRAM_FILE, StepSelection, parse_
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
 from busbw.logs.log import PLACEMENT_WORDS
+from busbw.support.files import write_file
 from busbw.support.json_output import json_object
 from busbw.terminal import Cell, Column, console, live_line, table_lines, terminal_width
 from busbw.tune.confirm import TuningResult, confirm
@@ -213,7 +214,7 @@ def _write_settings(
             if confirmed.comparison
         ]
         comments = [f"busbw tune {name}, {ranks} ranks", *evidence]
-        files.environment.write_text(environment_file(tuning.adopted, comments))
+        write_file(files.environment, environment_file(tuning.adopted, comments).encode())
         files.sentences.append(f"Environment: {files.environment}")
     if tuning.winners:
         text, omitted = tuner_file(name, tuning.winners, sizes_bytes, hosts=hosts, ranks=ranks)
@@ -221,7 +222,7 @@ def _write_settings(
         has_winner_in_file = len(omitted) < len(tuning.winners)
         if has_winner_in_file:
             files.tuner = records_folder / TUNER_FILE
-            files.tuner.write_text(text)
+            write_file(files.tuner, text.encode())
             files.sentences.append(f"For {TUNER_FORMAT}: {files.tuner} (NCCL_TUNER_CONFIG_FILE)")
     if not tuning.adopted and not tuning.winners:
         files.sentences.append("No setting was confirmed to be faster: keep the current settings.")

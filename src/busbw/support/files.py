@@ -3,7 +3,8 @@
 import os
 import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from errno import EFBIG, EINVAL
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -18,16 +19,37 @@ def path_text(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Adds the path to an OSError without one. A failed write, such as on a full disk, does not name its file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path_text(path)
+        raise
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Writes a file that no other program reads yet.
+
+    Raises:
+        OSError: The file cannot be written; the error names the file.
+    """
+    with named_errors(path):
+        path.write_bytes(content)
+
+
 def replace_file(path: Path, content: bytes | IO[bytes]) -> None:
     """Creates a file, or replaces it atomically and keeps its mode. A reader sees either the old or the new content.
 
     Raises:
-        OSError: The file cannot be written; the old file is unchanged.
+        OSError: The file cannot be written; the error names the file, and the old file is unchanged.
     """
     partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")  # cut, because file names have a maximum length
     with deferred_signals():
         try:
-            with partial.open("wb") as file:
+            with named_errors(path), partial.open("wb") as file:
                 write_content(content, file)
             if path.exists():
                 partial.chmod(path.stat().st_mode)

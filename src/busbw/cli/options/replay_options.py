@@ -14,6 +14,7 @@ from busbw.cli.options.engine_flags import parse_collective, parse_count, used_f
 from busbw.cli.options.engine_words import REPLAY
 from busbw.cli.options.trace_argument import find_trace
 from busbw.errors import UsageError
+from busbw.support.files import write_file
 from busbw.traces.model import Trace
 from busbw.traces.models import list_models
 from busbw.traces.replay import ReplayProgram, make_program
@@ -83,7 +84,7 @@ class Objective:
         flag_names = used_flags(self.flags)
         if self.replay is None:
             return (*default_flags(flag_names), *self.flags)
-        program_file.write_bytes(self.replay.document())
+        write_file(program_file, self.replay.document())
         sets_ranks = bool(flag_names & {"-t", "-g", "--processes"})
         rank_flags = () if sets_ranks else ("-t", str(len(self.replay.operations)))
         return (REPLAY, str(program_file), *rank_flags, *self.flags)
