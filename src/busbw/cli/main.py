@@ -13,7 +13,8 @@ import click
 import busbw
 from busbw import engine
 from busbw.cli.lazy import LazyGroup
-from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError, interrupt_exit_code
+from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, TerminatedError, UsageError, interrupt_exit_code
+from busbw.support.hangup import discard_hung_up_output
 from busbw.units import plain, shorten
 
 COMMANDS = {
@@ -102,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         return ExitCode.OUTPUT_CLOSED
     except OSError as error:
+        if discard_hung_up_output():
+            return interrupt_exit_code(TerminatedError())
         # Print before discarding: stderr may still be writable.
         code = _print_error(*_message_and_code(error))
         _discard_output()

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from busbw.support.hangup import passed_hangup
 from busbw.support.termination_signals import cleaned_up_by
 
 _SHOW_AFTER_S = 1.5
@@ -64,8 +65,13 @@ def live_line(*, plain_interval_s: float | None = None) -> Iterator[Callable[[st
     if not sys.stderr.isatty():
         yield (lambda _text: None) if plain_interval_s is None else _plain_printer(plain_interval_s)
         return
-    with Live(console=Console(file=sys.stderr, highlight=False), auto_refresh=False, transient=True) as live:
-        yield lambda text: live.update(_dim(text), refresh=True)
+    live = Live(console=Console(file=sys.stderr, highlight=False), auto_refresh=False, transient=True)
+    live.start()
+    try:
+        yield passed_hangup()(lambda text: live.update(_dim(text), refresh=True))
+    finally:
+        with passed_hangup():
+            live.stop()
 
 
 def _plain_printer(interval_s: float) -> Callable[[str], None]:

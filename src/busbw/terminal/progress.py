@@ -20,6 +20,7 @@ from rich.text import Text
 
 from busbw.logs.log import PLACEMENT_WORDS
 from busbw.records import HeaderRecord, Record, RowRecord
+from busbw.support.hangup import passed_hangup
 from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import size_text
 
@@ -112,10 +113,12 @@ class Progress:
         self.refresh()
         return self
 
+    @passed_hangup()
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         with suppress(BrokenPipeError):
             self._live.stop()
 
+    @passed_hangup()
     def print_line(self, line: bytes) -> None:
         """Shows a line of the engine's stdout, with its newline. Clears the status."""
         self._status = ""
@@ -125,6 +128,7 @@ class Progress:
             return
         self.stdout.write(line)
 
+    @passed_hangup()
     def print_message(self, text: str) -> None:
         """Shows a message for stderr above the line of progress."""
         self._console.print(Text(text), soft_wrap=True)
@@ -133,6 +137,7 @@ class Progress:
         """Sets a status, the reason of a wait, that replaces the line of progress. An empty text clears it."""
         self._status = text
 
+    @passed_hangup()
     def refresh(self) -> None:
         """Reads new records and draws the line of progress."""
         self.stdout.flush()

@@ -6,6 +6,7 @@ Prints the table as it grows, and one line for a status of a long wait. A status
 from collections.abc import Callable
 from time import monotonic
 
+from busbw.support.hangup import passed_hangup
 from busbw.terminal.stdout_buffer import StdoutBuffer
 
 _MIN_WAIT_S = 2.0
@@ -33,11 +34,13 @@ class PlainProgress:
     def __exit__(self, *_: object) -> None:
         pass
 
+    @passed_hangup()
     def print_line(self, line: bytes) -> None:
         """Writes a line of the table, newline included, to stdout."""
         self._status = ""
         self.stdout.write(line)
 
+    @passed_hangup()
     def print_message(self, text: str) -> None:
         """Prints a line on stderr."""
         self._print_on_stderr(text)
@@ -48,6 +51,7 @@ class PlainProgress:
             self._wait_start_s = self._now_s()
         self._status = text
 
+    @passed_hangup()
     def refresh(self) -> None:
         """Flushes stdout, and prints the current status if the wait is long. To be called regularly."""
         self.stdout.flush()
