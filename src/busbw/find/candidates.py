@@ -7,10 +7,8 @@ assigns each connection, the flows between two GPUs, to one of these links. Flow
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from busbw.find.cluster import UNKNOWN, Indices, Mask
@@ -19,8 +17,6 @@ from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Columns, Part, count_per_part
 from busbw.find.peers import Peers
 from busbw.find.rounds import Load
-
-_Number = TypeVar("_Number", bound=np.generic)
 
 _MAX_CANDIDATES = 1500
 """Maximum number of candidates, which bounds the time and memory of a search. Those least like chance remain."""
@@ -90,59 +86,6 @@ class Candidates:
         return np.asarray(self.membership.indices[start:end])
 
 
-class CrossingCounts:
-    """Number of flows that cross each part. Keeps the numbers from call to call, and counts only flows that changed."""
-
-    def __init__(self) -> None:
-        self._is_coupled = False
-        self._by_family: dict[int, FamilyCounts] = {}
-
-    def count(self, observed: Observations, family: int, is_counted: Mask) -> "FamilyCounts":
-        """Returns the numbers of the counted flows that cross the parts of a family.
-
-        Args:
-            observed: Flows of the earlier calls, followed by new flows.
-            family: Position in `FAMILIES`.
-            is_counted: True for each flow to count.
-        """
-        is_coupled = observed.paths.coupled is not None
-        # Opposite flows turned out to have a common time, so each one also crosses the parts of the other.
-        if is_coupled != self._is_coupled:
-            self._is_coupled = is_coupled
-            self._by_family.clear()
-        counts = self._by_family.setdefault(family, FamilyCounts())
-        counts.update(observed.paths.columns(family), is_counted)
-        return counts
-
-
-class FamilyCounts:
-    """Number of flows that cross each part of a family."""
-
-    def __init__(self) -> None:
-        self.flows: Values = np.zeros(0)
-        """Number of flows that cross each part, by the number of the part."""
-        self.crossed_parts = 0
-        """Number of parts that at least one flow crosses."""
-        self._is_counted: Mask = np.zeros(0, dtype=bool)
-
-    def update(self, columns: Columns, is_counted: Mask) -> None:
-        """Counts new flows, and flows that were not counted before. Subtracts the flows that no longer count."""
-        was_counted = _extended(self._is_counted, len(is_counted))
-        changed = np.flatnonzero(is_counted != was_counted)
-        if not len(changed):
-            return
-        change = count_per_part([column[changed] for column in columns], np.where(is_counted[changed], 1.0, -1.0))
-        self.flows = _extended(self.flows, max(len(self.flows), len(change)))
-        self.flows[: len(change)] += change
-        self.crossed_parts = int(np.count_nonzero(self.flows))
-        self._is_counted = is_counted
-
-
-def _extended(values: NDArray[_Number], length: int) -> NDArray[_Number]:
-    """Returns the values followed by zeros."""
-    return np.pad(values, (0, length - len(values)))
-
-
 @dataclass(frozen=True)
 class _FamilyCandidates:
     """Candidates of one family."""
@@ -157,16 +100,15 @@ class _FamilyCandidates:
 class CandidateSelector:
     """Selects the parts of each family with enough slow flows."""
 
-    def __init__(self, observed: Observations, peers: Peers, is_evidence: Mask, counts: CrossingCounts) -> None:
+    def __init__(self, observed: Observations, peers: Peers, is_evidence: Mask) -> None:
         """Prepares the selection.
 
         Args:
             observed: All flows.
             peers: Comparison of the flows with their peers.
             is_evidence: True for each flow with a time that says something about the parts on its path.
-            counts: Numbers of flows from earlier selections, which are updated.
         """
-        self._observed, self._peers, self._counts = observed, peers, counts
+        self._observed, self._peers = observed, peers
         self._is_evidence = is_evidence
         self._is_collision_free = (observed.load == int(Load.SPARSE)) | (not peers.may_collide_at_full_load)
         """True for each flow without collisions. Only such flows are evidence for hashed links."""
@@ -211,19 +153,19 @@ class CandidateSelector:
         is_evidence = self._is_hashed_evidence if is_hashed else self._is_evidence
         slow = slow[is_evidence[slow]]
         columns = self._observed.paths.columns(family)
-        total = self._counts.count(self._observed, family, is_evidence)
+        total = count_per_part(columns, is_evidence.astype(np.float64))
         slow_flows = count_per_part([column[slow] for column in columns], np.ones(len(slow)))
         numbers = np.flatnonzero(slow_flows >= min_flows)
         if is_hashed:
             # Flows that are slow without a fault do not count.
-            min_slow_flows = _MIN_HASHED_SHARE * total.flows[numbers] + self._healthy_slow_flows(columns)[numbers]
+            min_slow_flows = _MIN_HASHED_SHARE * total[numbers] + self._healthy_slow_flows(columns)[numbers]
         else:
-            min_slow_flows = min_share * total.flows[numbers]
+            min_slow_flows = min_share * total[numbers]
         numbers = numbers[slow_flows[numbers] >= min_slow_flows]
-        penalty = FAMILIES[family].rarity + float(np.log(max(total.crossed_parts, 1)))
+        penalty = FAMILIES[family].rarity + float(np.log(max(int(np.count_nonzero(total)), 1)))
         # The logarithm of a likelihood ratio of two Poisson distributions.
         count = slow_flows[numbers]
-        expected = total.flows[numbers] * (len(slow) / max(int(is_evidence.sum()), 1))
+        expected = total[numbers] * (len(slow) / max(int(is_evidence.sum()), 1))
         suspicion = np.where(count > expected, count * np.log(count / expected) - (count - expected), 0.0)
         return _FamilyCandidates(family, numbers, suspicion, penalty)
 

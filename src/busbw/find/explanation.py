@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from busbw.find.candidates import Candidates, CandidateSelector, CrossingCounts
-from busbw.find.cluster import Indices, Mask
+from busbw.find.candidates import Candidates, CandidateSelector
+from busbw.find.cluster import UNKNOWN, Indices, Mask
 from busbw.find.evidence import (
     DEAD_LEVEL,
     LEVELS,
@@ -121,49 +121,59 @@ class Explanation:
     """Excess that the culprits explain, for each flow."""
 
 
-def explain(observed: Observations, counts: CrossingCounts | None = None) -> Explanation:
+def explain(observed: Observations, *, had_collisions: bool = False) -> Explanation:
     """Returns the slow parts that explain the observed flows.
 
     Args:
         observed: The flows.
-        counts: Counts of an earlier call with the first of these flows, which are updated. None: no earlier call.
+        had_collisions: `Peers.omits_pairs` of an explanation of the first of these flows. True saves time.
     """
-    counts = CrossingCounts() if counts is None else counts
-    explanation = _explain(observed, counts, omits_pairs=False)
-    return _explain(observed, counts, omits_pairs=True) if _pairs_may_collide(observed, explanation) else explanation
+    if had_collisions:
+        explanation = _explain(observed, omits_pairs=True)
+        if explanation.peers.collide_on_unknown_leaves(observed.paths.cluster):
+            return explanation
+    explanation = _explain(observed, omits_pairs=False)
+    return _explain(observed, omits_pairs=True) if _pairs_may_collide(observed, explanation) else explanation
 
 
-def _explain(observed: Observations, counts: CrossingCounts, *, omits_pairs: bool) -> Explanation:
+def _explain(observed: Observations, *, omits_pairs: bool) -> Explanation:
     peers = compare_with_peers(observed, np.zeros(len(observed)), omits_pairs=omits_pairs)
-    persistent = _PersistentModel(observed, peers, counts)
+    persistent = _PersistentModel(observed, peers)
     culprits, suspects = _find_culprits(persistent)
-    explained = persistent.excess_explained_by(culprits)
+    explained = _explained_by(culprits, len(observed))
     if culprits:
         healthy_peers = compare_with_peers(observed, explained, omits_pairs=omits_pairs)  # without culprits' flows
         if healthy_peers.differ_from(peers):
-            persistent = _PersistentModel(observed, healthy_peers, counts)
+            persistent = _PersistentModel(observed, healthy_peers)
             culprits, suspects = _find_culprits(persistent)
-            explained = persistent.excess_explained_by(culprits)
+            explained = _explained_by(culprits, len(observed))
         peers = healthy_peers
-    intermittent = _IntermittentModel(observed, peers, explained, counts)
+    intermittent = _IntermittentModel(observed, peers, explained)
     intermittent_culprits, intermittent_suspects = _find_culprits(intermittent)
     return Explanation(
         culprits=(*culprits, *intermittent_culprits),
         suspects=_best_first([*suspects, *intermittent_suspects]),
         peers=peers,
         excess=persistent.excess,
-        explained=np.maximum(explained, intermittent.excess_explained_by(intermittent_culprits)),
+        explained=np.maximum(explained, _explained_by(intermittent_culprits, len(observed))),
     )
 
 
 def _pairs_may_collide(observed: Observations, explanation: Explanation) -> bool:
     """True if slow pairs of nodes may be collisions: apart from `_MAX_PAIRS` pairs, many flows are still slow."""
+    if not (observed.paths.cluster.nic_leaf == UNKNOWN).any():
+        return False
     pairs = [culprit for culprit in explanation.culprits if culprit.part.kind == "pair"]
-    explained = np.zeros(len(observed))
-    for culprit in explanation.culprits:
-        if culprit not in pairs[_MAX_PAIRS:]:
-            explained[culprit.flows] = np.maximum(explained[culprit.flows], culprit.excess)
-    return bool(pairs) and compare_with_peers(observed, explained).collide_on_unknown_leaves(observed.paths.cluster)
+    explained = _explained_by([one for one in explanation.culprits if one not in pairs[_MAX_PAIRS:]], len(observed))
+    return compare_with_peers(observed, explained).collide_on_unknown_leaves(observed.paths.cluster)
+
+
+def _explained_by(culprits: Iterable[Culprit], flow_count: int) -> Values:
+    """Returns the excess of each flow that the culprits explain."""
+    explained = np.zeros(flow_count)
+    for culprit in culprits:
+        explained[culprit.flows] = np.maximum(explained[culprit.flows], culprit.excess)
+    return explained
 
 
 def _best_first(parts: Iterable[ScoredPart]) -> tuple[ScoredPart, ...]:
@@ -184,13 +194,13 @@ def is_unexplained(observed: Observations, explanation: Explanation) -> Mask:
 class _PersistentModel:
     """Parts that slow all their flows by the same factor."""
 
-    def __init__(self, observed: Observations, peers: Peers, counts: CrossingCounts) -> None:
+    def __init__(self, observed: Observations, peers: Peers) -> None:
         self._observed, self._peers = observed, peers
         self.excess: Values = np.where(observed.is_dead, DEAD_LEVEL, peers.excess)
         """As in `Explanation`."""
         self._classes = observed.classes
         self._is_usable = is_evidence(observed, peers)
-        self._selector = CandidateSelector(observed, peers, self._is_usable, counts)
+        self._selector = CandidateSelector(observed, peers, self._is_usable)
 
     def select_candidates(self) -> Candidates:
         """Returns the parts with at least half of their flows slow. Hashed links need a smaller share."""
@@ -250,19 +260,12 @@ class _PersistentModel:
             flows=slowed,
         )
 
-    def excess_explained_by(self, culprits: Iterable[Culprit]) -> Values:
-        """Returns the excess of each flow that the culprits explain."""
-        explained = np.zeros(len(self.excess))
-        for culprit in culprits:
-            explained[culprit.flows] = np.maximum(explained[culprit.flows], culprit.excess)
-        return explained
-
 
 class _IntermittentModel(_PersistentModel):
     """Parts that slow a share of the iterations or of the flows that cross them."""
 
-    def __init__(self, observed: Observations, peers: Peers, explained: Values, counts: CrossingCounts) -> None:
-        super().__init__(observed, peers, counts)
+    def __init__(self, observed: Observations, peers: Peers, explained: Values) -> None:
+        super().__init__(observed, peers)
         self._limit = slow_iteration_limit(np.maximum(_iteration_noise(observed), peers.noise)[self._classes])
         """Excess from which an iteration of each flow is slow."""
         is_slow_iteration = observed.iterations > (peers.reference + explained + self._limit)[:, None]
@@ -372,7 +375,7 @@ class _GreedySearch:
 
         Computes only the scores that changed since the last call.
         """
-        candidates, explained = self._candidates, self._model.excess_explained_by(culprits)
+        candidates, explained = self._candidates, _explained_by(culprits, len(self._explained))
         changed = (explained != self._explained)[candidates.crossing]
         self._explained = explained
         if changed.any():

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from busbw.errors import BusbwError
-from busbw.find.candidates import CrossingCounts
 from busbw.find.cluster import Indices, Mask
 from busbw.find.explanation import Explanation, explain
 from busbw.find.matchings import join_pairs
@@ -59,8 +58,8 @@ class Search:
     """Flows of the rounds up to the last call of `observations`, which adds the later ones."""
     _explanation: Explanation | None = None
     """Explanation of all rounds, kept because it takes seconds on a large cluster. None after a new round."""
-    _counts: CrossingCounts = field(default_factory=CrossingCounts)
-    """Numbers of flows, so that the next explanation counts only the flows of new rounds."""
+    _has_collisions: bool = False
+    """`Peers.omits_pairs` of the last explanation, which saves time for the next one."""
 
     def __post_init__(self) -> None:
         self.lost = dict(self.measurer.lost)
@@ -153,7 +152,8 @@ class Search:
     def explain(self) -> Explanation:
         """Returns the explanation of the rounds measured so far. At least one round must be measured."""
         if self._explanation is None:
-            self._explanation = explain(self.observations(), self._counts)
+            self._explanation = explain(self.observations(), had_collisions=self._has_collisions)
+            self._has_collisions = self._explanation.peers.omits_pairs
         return self._explanation
 
     def observations(self) -> Observations:

@@ -1,4 +1,4 @@
-"""Numbers of flows that a search keeps from explanation to explanation."""
+"""Selection of the parts that may be slow, and their evidence."""
 
 import math
 
@@ -8,45 +8,13 @@ from find_clusters import simulate
 from scipy.sparse import csr_array
 
 from busbw.find import candidates
-from busbw.find.candidates import Candidates, CrossingCounts
+from busbw.find.candidates import Candidates
 from busbw.find.cluster import UNKNOWN
 from busbw.find.evidence import LINK_SHARES
-from busbw.find.explanation import Explanation, explain
-from busbw.find.observations import Observations
+from busbw.find.explanation import explain
 from busbw.find.parts import FAMILIES, Part
 from busbw.find.search import Search
 from busbw.simulator.measurer import SimulatedMeasurer
-
-
-def test_an_explanation_does_not_depend_on_earlier_explanations() -> None:
-    search = run_search("nic:3/1:1.5", "one-uplink:2/1:2")
-    counts, earlier = CrossingCounts(), None
-    for end in (1, len(search.rounds) // 3, len(search.rounds)):
-        flows = (search.measurer.cluster, search.rounds[:end], search.results[:end])
-        earlier = Observations(*flows, earlier)
-        repeated, fresh = explain(earlier, counts), explain(Observations(*flows))
-        assert parts_with_scores(repeated) == parts_with_scores(fresh)
-    assert fresh.culprits
-
-
-def test_flows_are_added_to_the_counts_and_subtracted_from_them() -> None:
-    observed = run_search().observations()
-    counts = CrossingCounts()
-    is_third = np.arange(len(observed)) % 3 == 0
-    for is_counted in (is_third, ~is_third):
-        assert_as_counted_anew(counts, observed, is_counted)
-
-
-def test_flows_are_counted_again_if_they_are_found_to_be_coupled() -> None:
-    search = run_search(is_coupled=True)
-    uncoupled, coupled = (
-        Observations(search.measurer.cluster, search.rounds, search.results) for _ in ("uncoupled", "coupled")
-    )
-    assert coupled.paths.coupled is not None
-    uncoupled.paths.coupled = None
-    counts = CrossingCounts()
-    for observed in (uncoupled, coupled):
-        assert_as_counted_anew(counts, observed, np.ones(len(observed), dtype=bool))
 
 
 def test_a_small_part_is_kept_beside_large_ones_with_more_slow_flows_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,24 +24,10 @@ def test_a_small_part_is_kept_beside_large_ones_with_more_slow_flows_by_chance(m
     assert FAMILIES[culprit.part.family].kind == "nic"
 
 
-def run_search(*faults: str, is_coupled: bool = False) -> Search:
-    simulation = simulate("16x4", *faults, nodes_per_leaf=4).simulation
-    simulation.is_coupled = is_coupled
-    search = Search(measurer=SimulatedMeasurer(simulation))
+def run_search(*faults: str) -> Search:
+    search = Search(measurer=SimulatedMeasurer(simulate("16x4", *faults, nodes_per_leaf=4).simulation))
     search.run()
     return search
-
-
-def parts_with_scores(explanation: Explanation) -> list[object]:
-    culprits = [(culprit.part, culprit.score, culprit.flows.tolist()) for culprit in explanation.culprits]
-    return [*culprits, *explanation.suspects]
-
-
-def assert_as_counted_anew(counts: CrossingCounts, observed: Observations, is_counted: np.ndarray) -> None:
-    for family in range(len(FAMILIES)):
-        kept, fresh = (one.count(observed, family, is_counted) for one in (counts, CrossingCounts()))
-        assert np.trim_zeros(kept.flows, "b").tolist() == np.trim_zeros(fresh.flows, "b").tolist()
-        assert kept.crossed_parts == fresh.crossed_parts
 
 
 def test_a_flow_that_may_collide_is_no_evidence_for_hashed_links() -> None:
