@@ -39,6 +39,9 @@ _FLOOR = 1e-4
 _RELATIVE_NOISE = 0.12
 """Noise of a slow flow relative to its excess (at most 1), because the hypotheses are discrete and slow parts vary."""
 
+_HIDDEN_SHARE = 0.97
+"""Probability that a slow part is the faster end of a flow between unlike parts. Its slow-down may then stay hidden."""
+
 LINK_SHARES = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
 """Shares of connections that cross a slow one of several hashed links. A connection always crosses the same link."""
 _MAX_LOG = 80.0
@@ -80,7 +83,9 @@ def log_density(excess: Floats, level: Floats, noise: Floats, slow_share: Floats
     return np.asarray(np.log((1 - slow_share) * core + slow_share * slow + _FLOOR))
 
 
-def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_share: Values, tail: Values) -> Evidence:
+def persistent_evidence(
+    excess: Values, explained: Values, noise: Values, slow_share: Values, tail: Values, headroom: Values
+) -> Evidence:
     """Returns the evidence of each flow (row) for a part of each of `LEVELS` (column) on its path.
 
     Args:
@@ -89,17 +94,29 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
         noise: Standard deviation of each flow.
         slow_share: For each flow, the share of comparable flows that are slow without a fault.
         tail: For each flow, the density of its excess among these slow flows. 0: unknown.
+        headroom: For each flow, the excess that a part at its faster end has before the flow becomes slower.
     """
     unexplained_tail = np.where(explained > 0, 0.0, tail)  # `tail` describes only flows that no known part slows
-    of_flows = (excess, explained, noise, slow_share, unexplained_tail)
-    excess32, explained32, noise32, slow_share32, tail32 = (values.astype(np.float32) for values in of_flows)
+    of_flows = (excess, explained, noise, slow_share, unexplained_tail, headroom)
+    excess32, explained32, noise32, slow_share32, tail32, headroom32 = (one.astype(np.float32) for one in of_flows)
     without_part = log_density(excess32, explained32, noise32, slow_share32, tail32)
+    limited = np.flatnonzero(headroom)
     evidence = np.empty((len(excess), len(LEVELS)), dtype=np.float32)
     # One by one, because arrays of one level fit into the processor cache.
     for column, level in enumerate(LEVELS.astype(np.float32)):
         with_part = log_density(excess32, np.maximum(level, explained32), noise32, slow_share32)
         evidence[:, column] = with_part - without_part
+        if len(limited):
+            beyond = np.maximum(level - headroom32[limited], explained32[limited])
+            tail_beyond = tail32[limited] * (beyond <= 0)
+            hidden = log_density(excess32[limited], beyond, noise32[limited], slow_share32[limited], tail_beyond)
+            evidence[limited, column] = with_hidden(evidence[limited, column], hidden - without_part[limited])
     return evidence
+
+
+def with_hidden(evidence: Floats, hidden: Floats | float) -> Floats:
+    """Returns the evidence of flows between unlike parts. `hidden`: that for a part at the faster end."""
+    return np.asarray(np.logaddexp(np.log(1 - _HIDDEN_SHARE) + evidence, np.log(_HIDDEN_SHARE) + hidden))
 
 
 def connection_evidence(evidence: Evidence) -> Iterator[Evidence]:

@@ -24,6 +24,7 @@ from busbw.find.evidence import (
     intermittent_evidence,
     persistent_evidence,
     slow_iteration_limit,
+    with_hidden,
 )
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Part, flows_of
@@ -48,6 +49,8 @@ _CANDIDATE_DEVIATIONS = 2.0
 """A flow suggests a part if its excess is more than this many times the noise, and more than `MIN_SLOW`."""
 _SLOW_DEVIATIONS = 3.0
 """A flow is slow if its unexplained excess is more than this many times the noise, and more than `MIN_SLOW`."""
+_MIN_UNLIKE_SHARE = 0.1
+"""Minimum share of slow flows of a part in a cluster with unlike parts, because most slow-downs may stay hidden."""
 _MIN_SUPPORT = 1.0
 """Log evidence above which a flow supports a part."""
 _NOISE_FLOWS = 4096
@@ -199,13 +202,15 @@ class _PersistentModel:
         self.excess: Values = np.where(observed.is_dead, DEAD_LEVEL, peers.excess)
         """As in `Explanation`."""
         self._classes = observed.classes
+        self._headroom = peers.headroom[observed.classes]
         self._is_usable = is_evidence(observed, peers)
         self._selector = CandidateSelector(observed, peers, self._is_usable)
 
     def select_candidates(self) -> Candidates:
-        """Returns the parts with at least half of their flows slow. Hashed links need a smaller share."""
+        """Returns the parts with at least half of their flows slow. Hashed or unlike parts need a smaller share."""
         limit = np.maximum(_CANDIDATE_DEVIATIONS * self._peers.noise[self._classes], MIN_SLOW)
-        return self._selector.select(self.excess > limit, min_share=0.5)
+        min_share = _MIN_UNLIKE_SHARE if self._headroom.any() else 0.5
+        return self._selector.select(self.excess > limit, min_share=min_share)
 
     def evidence_of(self, flows: Indices, explained: Values) -> Evidence:
         """Returns the evidence of each flow (row) for each hypothesis (column). `explained`: of all observed flows."""
@@ -216,6 +221,7 @@ class _PersistentModel:
             noise=self._peers.noise[classes],
             slow_share=self._peers.slow_share[classes],
             tail=self._peers.slow_density[flows],
+            headroom=self._headroom[flows],
         )
         # A healthy hub may be faster or slower than its peers by the tolerance. So a slow part of less than twice the
         # tolerance can hide in a tolerated hub. Such a hub is no evidence for or against this part.
@@ -247,6 +253,7 @@ class _PersistentModel:
         own = flows[self._is_usable[flows] & (explained[flows] < LEVELS[level_number])]
         if not len(own):
             return None
+        own = own[self._headroom[own] == self._headroom[own].min()]  # the others may hide the slow-down
         unexplained = np.median(self.excess[own] - explained[own])
         min_unexplained = HUB_TOLERANCE if part.needs_hub else np.log(MIN_SLOWDOWN)
         if unexplained < min_unexplained:
@@ -293,6 +300,8 @@ class _IntermittentModel(_PersistentModel):
         has_evidence = self._is_compared[flows] & (explained[flows] == 0)
         compared = flows[has_evidence]
         evidence[has_evidence] = self._evidence_by_count[self._classes[compared], self._slow_counts[compared]]
+        is_unlike = self._headroom[flows] > 0
+        evidence[is_unlike] = with_hidden(evidence[is_unlike], 0.0)
         return evidence
 
     def make_culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:

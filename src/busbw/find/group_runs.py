@@ -251,6 +251,7 @@ def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
         noise=comparison.noise[own],
         slow_share=np.full(len(own), healthy_share),
         tail=tail,
+        headroom=np.zeros(len(own)),
     )
     ratios = np.where(comparison.is_slow[own, None], _SHARES / healthy_share, (1 - _SHARES) / (1 - healthy_share))
     intermittent = np.where(explained[own, None] < MIN_SLOW, np.log(ratios), 0.0)

@@ -33,7 +33,9 @@ _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
 _COLLIDING_LOADS = ((Load.BOTH, True), (Load.LIGHT, True), (Load.CROSS, True), (Load.CROSS, False))
 _COLLIDING_CLASSES = [int(load_class(load, is_across=is_across)) for load, is_across in _COLLIDING_LOADS]
 """Classes with several flows on the uplinks of a leaf, as numbers of `load_class`. Lanes may have unknown leaves."""
-_MAX_LOAD_EXCESS = 0.1
+_NETWORK_LOADS = [load for load in Load if not load.is_inside]
+_NETWORK_CLASSES = [int(load_class(load, is_across=across)) for load in _NETWORK_LOADS for across in (False, True)]
+MAX_LOAD_EXCESS = 0.1
 """Maximum difference between the levels of a class and of the fastest class. If it is larger, uplinks are the limit."""
 _COLLIDING_SHARE = 0.1
 """Minimum share of slow flows for the conclusion that flows between leaves collide."""
@@ -80,6 +82,10 @@ class Peers:
     """
     is_tolerated: Mask
     """True for each hub that differs from its peers by less than HUB_TOLERANCE. The excess of such a hub is 0."""
+    headroom: Values
+    """By class: excess of a part at the faster end that does not slow the flow. 0 for flows between equal types.
+
+    Infinite if a type has no flows between its own GPUs, so that its rate is unknown."""
     omits_pairs: bool
     """True if no pair of nodes is named, because many flows seem to collide on uplinks of unknown leaves."""
 
@@ -89,19 +95,22 @@ class Peers:
 
         A class of _COLLIDING_CLASSES is unusable if many flows collide: its noise reaches _COLLISION_NOISE, or its slow
         share _MAX_SLOW_SHARE. It is also unusable if the uplinks limit all flows, and so hide slow NICs: it is slower
-        than the fastest network class of the same types of GPUs by more than _MAX_LOAD_EXCESS.
+        than the fastest network class of the same types of GPUs by more than MAX_LOAD_EXCESS.
         """
+        can_collide = np.isin(np.arange(len(self.noise)) % LOAD_CLASSES, _COLLIDING_CLASSES)
+        collides_rarely = (self.noise < _COLLISION_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
+        is_limited = (self.load_excess > MAX_LOAD_EXCESS) & (can_collide | self._is_between_leaves(Load.SPARSE))
+        return np.asarray((~can_collide | collides_rarely) & ~is_limited)
+
+    @property
+    def load_excess(self) -> Values:
+        """Level of each class less that of the fastest network class of the same types. 0 for a class without flows."""
         type_pairs, load_classes = np.divmod(np.arange(len(self.noise)), LOAD_CLASSES)
-        can_collide = np.isin(load_classes, _COLLIDING_CLASSES)
-        network_loads = [load for load in Load if not load.is_inside]
-        network_classes = [load_class(load, is_across=across) for load in network_loads for across in (False, True)]
-        is_network = np.isin(load_classes, network_classes)
+        is_network = np.isin(load_classes, _NETWORK_CLASSES)
         fastest_level = np.full(int(type_pairs.max(initial=0)) + 1, np.inf)  # by the types of both GPUs
         np.minimum.at(fastest_level, type_pairs[is_network], self.level[is_network])
-        is_limited = np.isfinite(self.level) & (self.level > fastest_level[type_pairs] + _MAX_LOAD_EXCESS)
-        collides_rarely = (self.noise < _COLLISION_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
-        is_sparse = load_classes == load_class(Load.SPARSE, is_across=True)
-        return np.asarray((~can_collide | collides_rarely) & ~(is_limited & (can_collide | is_sparse)))
+        has_level = np.isfinite(self.level) & np.isfinite(fastest_level[type_pairs])
+        return np.where(has_level, self.level, 0.0) - np.where(has_level, fastest_level[type_pairs], 0.0)
 
     def differ_from(self, others: "Peers") -> bool:
         """True if another comparison with the same flows would change the evidence of a flow noticeably."""
@@ -190,8 +199,26 @@ def compare_with_peers(observed: Observations, explained: Values, *, omits_pairs
         slow_share=slow_share,
         slow_density=_slow_density(classes, excess, is_unexplained, can_collide),
         is_tolerated=is_tolerated,
+        headroom=_headroom(observed, level),
         omits_pairs=omits_pairs,
     )
+
+
+def _headroom(observed: Observations, level: Values) -> Values:
+    """Returns `Peers.headroom`. `level`: `Peers.level`."""
+    paths, headroom = observed.paths, np.zeros(len(level))
+    numbers, first_flows = np.unique(observed.classes, return_index=True)
+    types = paths.cluster.gpu_type[[paths.source[first_flows], paths.target[first_flows]]]
+    load_classes = numbers % LOAD_CLASSES
+    own_level = np.full((len(paths.cluster.gpu_types), LOAD_CLASSES), np.inf)  # of flows of one type only
+    is_unlike = types[0] != types[1]
+    own_level[types[0, ~is_unlike], load_classes[~is_unlike]] = level[numbers[~is_unlike]]
+    any_level = own_level[:, _NETWORK_CLASSES].min(axis=1, keepdims=True)
+    known_level = np.where(np.isfinite(own_level), own_level, any_level)
+    known_level[np.isinf(known_level)] = -np.inf  # unlimited headroom
+    difference = level[numbers] - known_level[types, load_classes].min(axis=0)
+    headroom[numbers] = np.where(is_unlike & (difference > MIN_SLOW), difference, 0.0)
+    return headroom
 
 
 def _slow_limit(noise: float | Values) -> Values:

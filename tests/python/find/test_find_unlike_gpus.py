@@ -33,8 +33,22 @@ class UnlikeMeasurer(SimulatedMeasurer):
         return RoundResult(times_us=result.times_us * np.where(is_old, 2, 1)[:, None], errors={})
 
 
-def find(*faults: str, states_types: bool) -> list[Finding]:
-    measurer = UnlikeMeasurer(simulate("12x4", *faults, nodes_per_leaf=4).simulation)
+class LimitedMeasurer(SimulatedMeasurer):
+    """A simulated cluster in which flows from or to the first nodes have at most half the rate, also beside a fault."""
+
+    def measure(self, one_round: Round, iterations: int) -> RoundResult:
+        result = super().measure(one_round, iterations)
+        nodes = self.cluster.gpu_node[np.stack([one_round.source, one_round.target])]
+        is_old = np.min(nodes, axis=0, keepdims=True).T < OLD_NODES
+        noise = np.random.default_rng(len(nodes[0])).normal(1, 0.01, result.times_us.shape)
+        limit = 2 * np.median(result.times_us) * noise * is_old
+        return RoundResult(times_us=np.maximum(result.times_us, limit), errors={})
+
+
+def find(
+    *faults: str, states_types: bool, measurer_type: type[SimulatedMeasurer] = UnlikeMeasurer, nodes_per_leaf: int = 4
+) -> list[Finding]:
+    measurer = measurer_type(simulate("12x4", *faults, nodes_per_leaf=nodes_per_leaf).simulation)
     if states_types:
         names = ["A100" if node < OLD_NODES else "H100" for node in range(12)]
         measurer.cluster = Cluster(
@@ -60,6 +74,18 @@ def test_a_slow_nic_is_named_among_gpus_of_its_type(node: int) -> None:
     [finding] = find(f"nic:{node}/1:1.5", states_types=True)
     assert (finding.kind, finding.node, finding.nic) == ("nic", f"n{node}", "mlx5_1")
     assert finding.slowdown == pytest.approx(1.5, rel=0.1)
+
+
+@pytest.mark.parametrize(("fault", "kind"), [("node:9:1.5", "node"), ("nic:9/1:1.5", "nic"), ("gpu:9/1:1.5", "gpu")])
+@pytest.mark.parametrize("nodes_per_leaf", [4, 12])
+def test_fast_flows_to_older_gpus_do_not_clear_a_slow_part(fault: str, kind: str, nodes_per_leaf: int) -> None:
+    [finding] = find(fault, states_types=True, measurer_type=LimitedMeasurer, nodes_per_leaf=nodes_per_leaf)
+    assert (finding.kind, finding.node) == (kind, "n9")
+    assert finding.slowdown == pytest.approx(1.5, rel=0.1)
+
+
+def test_older_gpus_that_limit_the_rate_are_not_accused() -> None:
+    assert find(states_types=True, measurer_type=LimitedMeasurer) == []
 
 
 def test_the_output_states_the_types(capsys: pytest.CaptureFixture[str]) -> None:
