@@ -63,6 +63,25 @@ def test_nodes_that_are_all_slow_are_undecided(capsys: pytest.CaptureFixture[str
     assert "of the expected 50 GB/s" in out.splitlines()[0]
 
 
+@pytest.mark.parametrize("slow_leaves", [(0,), (0, 1)])
+def test_slow_uplinks_that_all_flows_between_leaves_cross_are_undecided(
+    slow_leaves: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = [word for leaf in slow_leaves for word in ("--fault", f"uplink:{leaf}:2")]
+    fabric = ("--simulate", "8x4", "--layout", "leaf-spine", "--nodes-per-leaf", "4")
+    code, out, _ = run(capsys, *fabric, *faults)
+    assert code == 6
+    assert out.splitlines()[0].startswith("UNDECIDED: Single flows between leaf switches take ")
+    assert run(capsys, *fabric, "--oversubscription", "2")[0] == 0
+
+
+def test_a_slow_leaf_explains_slow_flows_between_leaves(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--simulate", "8x8", "--layout", "leaf-spine", "--nodes-per-leaf", "4", "--fault", "leaf:1:1.5")
+    code, out, _ = run(capsys, *words)
+    assert code == 5
+    assert "UNDECIDED" not in out
+
+
 def test_json_follows_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--simulate", "8x8", "--fault", "node:3:1.5", "--json")
     result = json.loads(out)

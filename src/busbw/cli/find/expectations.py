@@ -13,7 +13,10 @@ from msgspec.structs import replace
 from busbw.expect import Scenario, expect, with_nics
 from busbw.find.cluster import Cluster
 from busbw.find.findings import Finding, UndecidedParts
+from busbw.find.parts import node_pair_numbers
+from busbw.find.peers import MAX_LOAD_EXCESS, MIN_SLOW
 from busbw.find.power import KindPower
+from busbw.find.rounds import Load
 from busbw.find.search import Search
 from busbw.system import System
 
@@ -21,6 +24,9 @@ _COST_SIZE_BYTES = 1 << 30
 """Size of the all-reduce for the cost of a finding: its time with the slow part and without."""
 _MIN_SHARE_OF_EXPECTED = 0.7
 """Minimum rate of good links, as a share of the expected rate. 64 MiB over 400 Gb/s reach 46 to 49 of 50 GB/s."""
+_MIN_PAIRS, _MAX_FAST_SHARE = 3, 0.2
+"""Minimum number of pairs of nodes with single flows between leaves, and maximum share of these pairs with a fast flow,
+for the conclusion that uplinks are slow. A smaller number could be slow pairs."""
 _MIN_SIZE_BYTES = 1 << 24
 """Minimum size of a flow that reaches the rate of its links. The time of a smaller flow is mostly latency."""
 
@@ -55,8 +61,8 @@ class _RateComparison:
 def undecided_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
     """Returns an entry if the typical flow between nodes is slow, and one if the typical flow within nodes is slow.
 
-    Returns one entry if many flows may collide on uplinks of unknown leaves, or if nothing was compared, neither with
-    peers nor with an expected rate. `system`: None if unknown.
+    Returns one entry if many flows may collide on uplinks of unknown leaves, one if all uplinks limit single flows, or
+    one if nothing was compared, neither with peers nor with an expected rate. `system`: None if unknown.
     """
     if search.explain().peers.omits_pairs:
         says = (
@@ -64,12 +70,38 @@ def undecided_flows(search: Search, system: System | None, power: Sequence[KindP
             "State the leaf switches of all NICs, for example with --topology, to compare flows without collisions."
         )
         return [UndecidedParts(between=(), slowdown=None, says=says)]
+    limited = _limited_uplinks(search)
     comparisons = [] if system is None else list(_rate_comparisons(search, system))
     is_compared_with_peers = any(kind.is_compared for kind in power)
-    if not comparisons and not is_compared_with_peers:
+    if not comparisons and not is_compared_with_peers and not limited:
         says = "Too few parts to compare them with their peers. Measure more of them, or name the system (--system)."
         return [UndecidedParts(between=(), slowdown=None, says=says)]
-    return [comparison.undecided_parts for comparison in comparisons if comparison.is_slow]
+    return [*limited, *(comparison.undecided_parts for comparison in comparisons if comparison.is_slow)]
+
+
+def _limited_uplinks(search: Search) -> list[UndecidedParts]:
+    """Returns an entry if single flows between leaves are slower than flows within them, for most pairs of nodes."""
+    explanation, observed = search.explain(), search.observations()
+    peers, pairs = explanation.peers, node_pair_numbers(observed.paths)
+    is_alone = observed.paths.is_across & (observed.load == int(Load.SPARSE)) & ~observed.is_dead
+    is_alone &= explanation.explained < MIN_SLOW
+    excess = 0.0
+    for class_number in np.unique(observed.classes[is_alone]):
+        flows = np.flatnonzero(is_alone & (observed.classes == class_number))
+        distinct_pairs, pair_of_flow = np.unique(pairs[flows], return_inverse=True)
+        fastest = np.full(len(distinct_pairs), np.inf)
+        np.minimum.at(fastest, pair_of_flow, peers.excess[flows] + peers.load_excess[class_number])
+        if len(fastest) >= _MIN_PAIRS and np.quantile(fastest, _MAX_FAST_SHARE) > MAX_LOAD_EXCESS:
+            excess = max(excess, float(peers.load_excess[class_number]))
+    if not excess:
+        return []
+    slowdown = round(float(np.exp(excess)), 3)
+    says = (
+        f"Single flows between leaf switches take {slowdown:.2f} times the time of flows within them. Spine switches "
+        "or the uplinks of a leaf or more are slow, unless each uplink is slower than a NIC by design. Read the rates "
+        "and error counters of the uplink ports."
+    )
+    return [UndecidedParts(between=(), slowdown=slowdown, says=says)]
 
 
 def _rate_comparisons(search: Search, system: System) -> Iterator[_RateComparison]:
