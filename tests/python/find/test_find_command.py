@@ -82,6 +82,16 @@ def test_a_slow_leaf_explains_slow_flows_between_leaves(capsys: pytest.CaptureFi
     assert "UNDECIDED" not in out
 
 
+@pytest.mark.parametrize("slow_nodes", [10, 12])
+def test_a_majority_of_slow_nodes_is_undecided(slow_nodes: int, capsys: pytest.CaptureFixture[str]) -> None:
+    faults = [word for node in range(slow_nodes) for word in ("--fault", f"node:{node}:2")]
+    code, out, _ = run(capsys, "--simulate", "16x4", *faults)
+    assert code == 6
+    assert out.startswith("UNDECIDED: Flows of ")
+    assert "pairs of nodes take 0.5" in out
+    assert "most may be slow" in out
+
+
 def test_json_follows_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--simulate", "8x8", "--fault", "node:3:1.5", "--json")
     result = json.loads(out)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from busbw.expect import Scenario, expect, with_nics
 from busbw.find.cluster import Cluster
+from busbw.find.explanation import is_evidence
 from busbw.find.findings import Finding, UndecidedParts
 from busbw.find.parts import node_pair_numbers
 from busbw.find.peers import MAX_LOAD_EXCESS, MIN_SLOW
@@ -27,6 +28,9 @@ _MIN_SHARE_OF_EXPECTED = 0.7
 _MIN_PAIRS, _MAX_FAST_SHARE = 3, 0.2
 """Minimum number of pairs of nodes with single flows between leaves, and maximum share of these pairs with a fast flow,
 for the conclusion that uplinks are slow. A smaller number could be slow pairs."""
+_MIN_FAST_EXCESS, _MIN_FAST_SHARE, _MIN_FAST_NODES = 0.15, 0.005, 2
+"""Minimum log of the typical time over that of a fast node or pair of nodes, minimum share of the fast ones, and
+minimum number of fast nodes, for the conclusion that most may be slow."""
 _MIN_SIZE_BYTES = 1 << 24
 """Minimum size of a flow that reaches the rate of its links. The time of a smaller flow is mostly latency."""
 
@@ -61,8 +65,9 @@ class _RateComparison:
 def undecided_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
     """Returns an entry if the typical flow between nodes is slow, and one if the typical flow within nodes is slow.
 
-    Returns one entry if many flows may collide on uplinks of unknown leaves, one if all uplinks limit single flows, or
-    one if nothing was compared, neither with peers nor with an expected rate. `system`: None if unknown.
+    Returns one entry if many flows may collide on uplinks of unknown leaves, if all uplinks limit single flows, if some
+    flows are faster than the typical ones, or if nothing was compared, neither with peers nor with an expected rate.
+    `system`: None if unknown.
     """
     if search.explain().peers.omits_pairs:
         says = (
@@ -70,13 +75,13 @@ def undecided_flows(search: Search, system: System | None, power: Sequence[KindP
             "State the leaf switches of all NICs, for example with --topology, to compare flows without collisions."
         )
         return [UndecidedParts(between=(), slowdown=None, says=says)]
-    limited = _limited_uplinks(search)
+    unlike = [*_limited_uplinks(search), *_fast_minority(search)]
     comparisons = [] if system is None else list(_rate_comparisons(search, system))
     is_compared_with_peers = any(kind.is_compared for kind in power)
-    if not comparisons and not is_compared_with_peers and not limited:
+    if not comparisons and not is_compared_with_peers and not unlike:
         says = "Too few parts to compare them with their peers. Measure more of them, or name the system (--system)."
         return [UndecidedParts(between=(), slowdown=None, says=says)]
-    return [*limited, *(comparison.undecided_parts for comparison in comparisons if comparison.is_slow)]
+    return [*unlike, *(comparison.undecided_parts for comparison in comparisons if comparison.is_slow)]
 
 
 def _limited_uplinks(search: Search) -> list[UndecidedParts]:
@@ -102,6 +107,28 @@ def _limited_uplinks(search: Search) -> list[UndecidedParts]:
         "and error counters of the uplink ports."
     )
     return [UndecidedParts(between=(), slowdown=slowdown, says=says)]
+
+
+def _fast_minority(search: Search) -> list[UndecidedParts]:
+    """Returns an entry if some nodes or pairs of nodes are faster than the typical ones, so that most may be slow."""
+    explanation, observed = search.explain(), search.observations()
+    peers, paths = explanation.peers, observed.paths
+    is_compared = is_evidence(observed, peers) & ~observed.is_dead & ~paths.is_hub
+    entries = []
+    for is_network, place, min_count in ((True, "pairs of nodes", _MIN_PAIRS), (False, "nodes", _MIN_FAST_NODES)):
+        flows = np.flatnonzero(is_compared & (paths.is_network == is_network))
+        flows = flows[np.argsort(node_pair_numbers(paths)[flows], kind="stable")]
+        first_of_later_pairs = np.flatnonzero(np.diff(node_pair_numbers(paths)[flows])) + 1
+        by_pair = np.split(peers.excess[flows], first_of_later_pairs) if len(flows) else []
+        fast = [excess for excess in map(np.median, by_pair) if excess < -_MIN_FAST_EXCESS]
+        if len(fast) >= max(min_count, _MIN_FAST_SHARE * len(by_pair)):
+            ratio = float(np.exp(np.median(fast)))
+            says = (
+                f"Flows of {len(fast):,} of {len(by_pair):,} {place} take {ratio:.2f} times the time of typical flows, "
+                "so most may be slow. Compare the typical rate with the rated one, or state the types of unlike GPUs."
+            )
+            entries.append(UndecidedParts(between=(), slowdown=round(1 / ratio, 3), says=says))
+    return entries
 
 
 def _rate_comparisons(search: Search, system: System) -> Iterator[_RateComparison]:
