@@ -249,8 +249,8 @@ class _PersistentModel:
             is_slowed = evidence_of_connection > np.log(1 / share - 1)
             slowed = slowed[np.isin(self._observed.connections[slowed], connections[is_slowed])]
             flows = np.intersect1d(flows, slowed)
-        # Flows that another part slows more say nothing about the speed of this part.
-        own = flows[self._is_usable[flows] & (explained[flows] < LEVELS[level_number])]
+        # Flows that another part slows as much say nothing about the speed of this part.
+        own = flows[self._is_usable[flows] & (explained[flows] < LEVELS[level_number] - np.log(MIN_SLOWDOWN))]
         if not len(own):
             return None
         own = own[self._headroom[own] == self._headroom[own].min()]  # the others may hide the slow-down

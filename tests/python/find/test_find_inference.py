@@ -93,6 +93,19 @@ def test_one_slow_uplink_of_sixteen_is_named() -> None:
     assert " on some connections; " in finding.says
 
 
+@pytest.mark.parametrize("seed", [0, 6, 7])
+def test_equally_slow_uplinks_of_three_leaves_are_named_without_the_fourth(seed: int) -> None:
+    """The third leaf was not named, because the other two explain most of its flows. So the fourth was."""
+    faults = [f"uplink:{leaf}:1.5" for leaf in (0, 8, 16)]
+    findings, undecided = find_parts(simulate("16x8", *faults, nodes_per_leaf=4, seed=seed))
+    assert {(finding.leaf, finding.intermittent) for finding in findings} == {
+        ("leaf0-0", False),
+        ("leaf1-0", False),
+        ("leaf2-0", False),
+    }
+    assert not undecided
+
+
 def test_a_slow_uplink_that_only_one_direction_hits_is_named_in_both() -> None:
     """With this seed, no flow to the leaf crosses the slow link of 32, so nothing exonerates it in this direction."""
     fabric = Fabric(nodes=16, gpus=8, layout="leaf-spine", nodes_per_group=4, is_adaptive=True)
