@@ -18,7 +18,7 @@ using namespace busbw;
 
 namespace {
 
-constexpr double kSafetyLimitS = 60;  // never reached unless a test hangs
+constexpr double kJobLimitS = 60;  // never reached unless a test hangs
 constexpr double kShortLimitS = 2;    // reached by tests; concurrently started processes must be ready before it
 
 /// Calls of the callbacks, in shared memory so that all processes can write it.
@@ -86,14 +86,14 @@ std::function<std::string()> job_of_two(Layout layout, double limit_s,
 
 void wait_for_abort(LocalJob& job, int rank) {
   const auto team = job.team(rank);
-  const double until_s = monotonic_s() + kSafetyLimitS;  // ends even if the parent process is lost
+  const double until_s = monotonic_s() + kJobLimitS;  // ends even if the parent process is lost
   while (!team->aborted() && monotonic_s() < until_s) usleep(1000);
   throw JobAborted();
 }
 
 /// Waits until the monitoring thread has received a signal sent to this process.
 void wait_until_received(int signal) {
-  const double until_s = monotonic_s() + kSafetyLimitS;
+  const double until_s = monotonic_s() + kJobLimitS;
   for (sigset_t waiting; monotonic_s() < until_s; usleep(1000))
     if (sigpending(&waiting) == 0 && sigismember(&waiting, signal) == 0) return;
 }
@@ -105,7 +105,7 @@ TEST_CASE("run_job: runs every rank once, then calls finish once, in the process
     CAPTURE(layout.processes);
     const Shared<CallbackLog> log;
     LocalJob job(layout.processes * layout.threads);
-    const JobResult result = run_job(job, {layout.processes, layout.threads, kSafetyLimitS},
+    const JobResult result = run_job(job, {layout.processes, layout.threads, kJobLimitS},
                                      callbacks_of(log, [&](int rank) { job.team(rank)->barrier(); }));
     CHECK(result.exit_code == 0);
     CHECK(result.message == "");
@@ -123,10 +123,8 @@ TEST_CASE("run_job: the exit code is the result of finish") {
   for (const Layout layout : kLayouts) {
     const Shared<CallbackLog> log;
     LocalJob job(layout.processes * layout.threads);
-    CHECK(run_job(job, {layout.processes, layout.threads, kSafetyLimitS},
-                  callbacks_of(
-                      log, [](int) {}, 5))
-              .exit_code == 5);
+    CHECK(
+        run_job(job, {layout.processes, layout.threads, kJobLimitS}, callbacks_of(log, [](int) {}, 5)).exit_code == 5);
   }
 }
 
@@ -136,7 +134,7 @@ TEST_CASE("run_job: an error in a rank ends all ranks, with its exit code and me
     const Shared<CallbackLog> log;
     LocalJob job(layout.processes * layout.threads);
     const JobResult result =
-        run_job(job, {layout.processes, layout.threads, kSafetyLimitS}, callbacks_of(log, [&](int rank) {
+        run_job(job, {layout.processes, layout.threads, kJobLimitS}, callbacks_of(log, [&](int rank) {
                   if (rank == job.ranks() - 1) throw EnvironmentError("the disk is full");
                   job.team(rank)->barrier();
                 }));
@@ -152,7 +150,7 @@ TEST_CASE("run_job: an error in a rank ends all ranks, with its exit code and me
 TEST_CASE("run_job: an unexpected exception names rank and phase") {
   LocalJob job(2);
   const Shared<CallbackLog> log;
-  const JobResult result = run_job(job, {1, 2, kSafetyLimitS}, callbacks_of(log, [&](int rank) {
+  const JobResult result = run_job(job, {1, 2, kJobLimitS}, callbacks_of(log, [&](int rank) {
                                      job.team(rank)->enter(Phase::warmup);
                                      if (rank == 1) throw std::runtime_error("odd");
                                      job.team(rank)->barrier();
@@ -164,7 +162,7 @@ TEST_CASE("run_job: an unexpected exception names rank and phase") {
 TEST_CASE("run_job: a lost process is named with its signal and phase, and ends the job") {
   const Shared<CallbackLog> log;
   LocalJob job(4);
-  const JobResult result = run_job(job, {2, 2, kSafetyLimitS}, callbacks_of(log, [&](int rank) {
+  const JobResult result = run_job(job, {2, 2, kJobLimitS}, callbacks_of(log, [&](int rank) {
                                      const auto team = job.team(rank);
                                      team->enter(Phase::timing);
                                      team->barrier();
@@ -181,7 +179,7 @@ TEST_CASE("run_job: a lost process is named with its signal and phase, and ends 
 TEST_CASE("run_job: the exit code is 4 if the process of rank 0 is lost") {
   const Shared<CallbackLog> log;
   LocalJob job(2);
-  const JobResult result = run_job(job, {2, 1, kSafetyLimitS}, callbacks_of(log, [&](int rank) {
+  const JobResult result = run_job(job, {2, 1, kJobLimitS}, callbacks_of(log, [&](int rank) {
                                      if (rank == 0) kill(getpid(), SIGKILL);
                                      job.team(rank)->barrier();
                                    }));
@@ -194,7 +192,7 @@ TEST_CASE("run_job: the exit code is 4 if the process of rank 0 is lost") {
 TEST_CASE("run_job: a process that ends before its ranks is lost") {
   const Shared<CallbackLog> log;
   LocalJob job(2);
-  const JobResult result = run_job(job, {2, 1, kSafetyLimitS}, callbacks_of(log, [&](int rank) {
+  const JobResult result = run_job(job, {2, 1, kJobLimitS}, callbacks_of(log, [&](int rank) {
                                      if (rank == 1) _exit(7);
                                      job.team(rank)->barrier();
                                    }));
@@ -208,7 +206,7 @@ TEST_CASE("run_job: works if the caller ignores SIGCHLD") {
     std::signal(SIGCHLD, SIG_IGN);
     const Shared<CallbackLog> log;
     LocalJob job(2);
-    return result_text(run_job(job, {2, 1, kSafetyLimitS}, callbacks_of(log, [](int) {})), log);
+    return result_text(run_job(job, {2, 1, kJobLimitS}, callbacks_of(log, [](int) {})), log);
   });
   CHECK(child.said() == "exit 0 finishes 1: ");
 }
@@ -217,7 +215,7 @@ TEST_CASE("run_job: SIGINT, SIGTERM and SIGHUP end all ranks and call finish") {
   for (const Layout layout : {Layout{1, 2}, Layout{2, 1}}) {
     const auto job_that_signals = [&](int signal) {
       std::signal(SIGHUP, SIG_DFL);  // the test runner may ignore it
-      return job_of_two(layout, kSafetyLimitS, [layout, signal](LocalJob& job, int rank) {
+      return job_of_two(layout, kJobLimitS, [layout, signal](LocalJob& job, int rank) {
         if (rank == 1) kill(layout.processes == 1 ? getpid() : getppid(), signal);
         wait_for_abort(job, rank);
       });
@@ -237,13 +235,13 @@ TEST_CASE("run_job: SIGHUP has no effect if it was ignored at the start") {
       if (number == 1) kill(getpid(), SIGHUP);
       job.team(number)->barrier();
     };
-    return result_text(run_job(job, {1, 2, kSafetyLimitS}, callbacks_of(log, rank)), log);
+    return result_text(run_job(job, {1, 2, kJobLimitS}, callbacks_of(log, rank)), log);
   });
   CHECK(child.said() == "exit 0 finishes 1: ");
 }
 
 TEST_CASE("run_job: a second interrupt does not wait for ranks that hang") {
-  ChildProcess child(job_of_two({1, 2}, kSafetyLimitS, [](LocalJob& job, int rank) {
+  ChildProcess child(job_of_two({1, 2}, kJobLimitS, [](LocalJob& job, int rank) {
     if (rank == 1) hang();
     kill(getpid(), SIGINT);
     while (!job.aborted()) usleep(1000);
@@ -266,14 +264,14 @@ TEST_CASE("run_job: a second interrupt does not wait for a process 0 that hangs 
       kill(getppid(), SIGINT);
       hang();
     };
-    return result_text(run_job(job, {2, 1, kSafetyLimitS}, callbacks), log);
+    return result_text(run_job(job, {2, 1, kJobLimitS}, callbacks), log);
   });
   CHECK(child.said() == " [exit 130]");
 }
 
 TEST_CASE("run_job: a first signal after an abort by another process does not count as the second") {
   // A launcher may forward an interrupt to one process after the other.
-  ChildProcess first_signal(job_of_two({1, 2}, kSafetyLimitS, [](LocalJob& job, int rank) {
+  ChildProcess first_signal(job_of_two({1, 2}, kJobLimitS, [](LocalJob& job, int rank) {
     if (rank == 1) {
       job.abort(ExitCode::terminated, "terminated elsewhere");
       kill(getpid(), SIGINT);
@@ -282,7 +280,7 @@ TEST_CASE("run_job: a first signal after an abort by another process does not co
     wait_for_abort(job, rank);
   }));
   CHECK(first_signal.said() == "exit 143 finishes 1: terminated elsewhere");
-  ChildProcess two_signals(job_of_two({1, 2}, kSafetyLimitS, [](LocalJob& job, int rank) {
+  ChildProcess two_signals(job_of_two({1, 2}, kJobLimitS, [](LocalJob& job, int rank) {
     if (rank == 1) {
       job.abort(ExitCode::environment, "the disk is full");
       kill(getpid(), SIGINT);
@@ -339,7 +337,7 @@ TEST_CASE("run_job: if ranks hang or one is lost, the process of rank 0 diagnose
 TEST_CASE("run_job: no diagnosis if the job ends with an error") {
   const Shared<CallbackLog> log;
   LocalJob job(2);
-  run_job(job, {1, 2, kSafetyLimitS}, callbacks_of(log, [](int) { throw EnvironmentError("no memory"); }));
+  run_job(job, {1, 2, kJobLimitS}, callbacks_of(log, [](int) { throw EnvironmentError("no memory"); }));
   CHECK(log->exit_of_failure == 3);
   CHECK(log->diagnosed_in == 0);
   CHECK(log->details == 0);
@@ -347,14 +345,14 @@ TEST_CASE("run_job: no diagnosis if the job ends with an error") {
 
 TEST_CASE("run_job: processes end with their parent") {
   const Shared<std::array<std::atomic<pid_t>, 2>> pids;
-  ChildProcess parent(job_of_two({2, 1}, kSafetyLimitS, [&](LocalJob& job, int rank) {
+  ChildProcess parent(job_of_two({2, 1}, kJobLimitS, [&](LocalJob& job, int rank) {
     (*pids)[static_cast<std::size_t>(rank)] = getpid();
     wait_for_abort(job, rank);
   }));
   while ((*pids)[0] == 0 || (*pids)[1] == 0) usleep(1000);
   kill(parent.pid(), SIGKILL);
   parent.said();
-  const double until_s = monotonic_s() + kSafetyLimitS;
+  const double until_s = monotonic_s() + kJobLimitS;
   const auto alive = [](pid_t pid) {
     std::string state = "gone";
     if (FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "r")) {
@@ -414,7 +412,7 @@ TEST_CASE("run_job: the processes that started end if a later one cannot start")
     const auto& log = *new Shared<CallbackLog>;
     auto& job = *new LocalJob(8);
     const auto& callbacks = *new JobCallbacks(callbacks_of(log, [&](int rank) { wait_for_abort(job, rank); }));
-    return result_text(run_job(job, {8, 1, kSafetyLimitS}, callbacks), log);
+    return result_text(run_job(job, {8, 1, kJobLimitS}, callbacks), log);
   });
   const std::string said = parent.said();
   CAPTURE(said);
