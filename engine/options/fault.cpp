@@ -51,7 +51,7 @@ struct FaultText {
 
 /// Parses a whole number from 0 to `max`. `key` is named in the error.
 std::uint64_t parse_whole_number(std::string_view key, std::string_view value, std::uint64_t max,
-                           const FaultText& fault_text) {
+                                 const FaultText& fault_text) {
   const auto number = parse_digits(value);
   if (!number || *number > max)
     fault_text.reject(fmt::format("{}={} is not a whole number from 0 to {}", key, printable_value(value), max));
@@ -69,7 +69,8 @@ void set_value(Fault& fault, std::string_view key, std::string_view value, const
   if (key == "rank")
     fault.rank = static_cast<int>(parse_whole_number(key, value, std::numeric_limits<int>::max(), fault_text));
   if (key == "us") fault.delay_us = parse_whole_number(key, value, kMaxDelayUs, fault_text);
-  if (key == "index") fault.index = parse_whole_number(key, value, std::numeric_limits<std::uint64_t>::max(), fault_text);
+  if (key == "index")
+    fault.index = parse_whole_number(key, value, std::numeric_limits<std::uint64_t>::max(), fault_text);
   if (key == "bit") fault.bit = static_cast<int>(parse_whole_number(key, value, kMaxBit, fault_text));
   if (key == "phase") fault.phase = parse_phase(value, fault_text);
 }
