@@ -88,11 +88,7 @@ def make_findings(
     undecided += [_undecided_nics(culprit, observed, cluster) for culprit in nic_pairs]
     nics = [nic for culprit in nic_pairs for nic in ports_of(culprit.part, cluster)]
     undecided_hardware = {part.hardware for part in (*nics, *(culprit.part for culprit in nic_pairs))}
-    pair_score = {
-        int(cluster.nic_leaf[nic.number]): culprit.score
-        for culprit in nic_pairs
-        for nic in ports_of(culprit.part, cluster)
-    }
+    leaves_of_pairs = {int(cluster.nic_leaf[nic.number]) for nic in nics}
     culprits_by_hardware: dict[object, list[Culprit]] = {}
     for culprit in explanation.culprits:
         culprits_by_hardware.setdefault(culprit.part.hardware, []).append(culprit)
@@ -100,7 +96,7 @@ def make_findings(
         culprit = group[0]
         if hardware in undecided_hardware:
             continue
-        if culprit.part.kind in ("uplink", "leaf") and culprit.score < pair_score.get(culprit.part.number, -np.inf):
+        if culprit.part.kind in ("uplink", "leaf") and culprit.part.number in leaves_of_pairs:
             continue  # the traffic of both NICs through one port loads the uplinks of its leaf
         rivals: dict[object, Part] = {}
         for part in culprit.close_rivals:
@@ -141,7 +137,14 @@ def lost_findings(lost: Mapping[int, str], cluster: Cluster, lost_nodes: Mapping
 
 def _lost_finding(part: NamedPart, says: str) -> Finding:
     return Finding(
-        **asdict(part), slowdown=None, confidence=1.0, flows=0, exonerating_flows=0, dead=True, lost=True, says=says
+        **asdict(part),
+        slowdown=None,
+        confidence=1.0,
+        flows=0,
+        exonerating_flows=0,
+        dead=True,
+        lost=True,
+        says=says,
     )
 
 

@@ -183,13 +183,6 @@ def test_two_nics_on_one_port_are_undecided_with_the_next_step() -> None:
     assert "one carries the traffic of both" in undecided.says
 
 
-def test_a_slow_leaf_is_named_beside_two_nics_on_one_port() -> None:
-    setup = simulate("16x8", "leaf:0:2", "failover:2/1", layout="leaf-spine", nodes_per_leaf=4)
-    [finding], [undecided] = find_parts(setup)
-    assert (finding.kind, finding.leaf) == ("leaf", "leaf0")
-    assert {one.nic for one in undecided.between} == {"mlx5_1", "mlx5_2"}
-
-
 def test_two_slow_nics_that_were_always_busy_together_may_both_be_slow() -> None:
     """They were said to be slow only together, although neither was busy alone."""
     findings, [undecided] = find_parts(simulate("6x6", "nic:2/4:2", "nic:2/5:2"))
