@@ -32,7 +32,7 @@ GOLDEN_RECORD = ROOT / "tests" / "golden" / "records.jsonl"
 BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.main import main; sys.exit(main())"]
 
 FAKE_ENGINE = f"""#!{sys.executable}
-import os, sys
+import os, signal, sys
 from pathlib import Path
 if sys.argv[1:] == ["--version"]:
     print("busbw 9.9.9\\nbackend host 9.9.9\\nrecord schema 1.0")
@@ -51,6 +51,8 @@ if code != 2:
     record = Path(sys.argv[sys.argv.index("--records") + 1])
     record.write_bytes(Path({str(GOLDEN_RECORD)!r}).read_bytes())
 if code < 0:
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)  # a shell's background jobs ignore SIGQUIT
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
