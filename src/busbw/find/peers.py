@@ -83,9 +83,7 @@ class Peers:
     is_tolerated: Mask
     """True for each hub that differs from its peers by less than HUB_TOLERANCE. The excess of such a hub is 0."""
     headroom: Values
-    """By class: excess of a part at the faster end that does not slow the flow. 0 for flows between equal types.
-
-    Infinite if a type has no flows between its own GPUs, so that its rate is unknown."""
+    """By class: excess of a part at the faster end that does not slow the flow. 0 for flows between equal types."""
     omits_pairs: bool
     """True if no pair of nodes is named, because many flows seem to collide on uplinks of unknown leaves."""
 
@@ -215,7 +213,7 @@ def _headroom(observed: Observations, level: Values) -> Values:
     own_level[types[0, ~is_unlike], load_classes[~is_unlike]] = level[numbers[~is_unlike]]
     any_level = own_level[:, _NETWORK_CLASSES].min(axis=1, keepdims=True)
     known_level = np.where(np.isfinite(own_level), own_level, any_level)
-    known_level[np.isinf(known_level)] = -np.inf  # unlimited headroom
+    # The rate of a type without flows between its own GPUs is unknown (infinite); the other type then decides.
     difference = level[numbers] - known_level[types, load_classes].min(axis=0)
     headroom[numbers] = np.where(is_unlike & (difference > MIN_SLOW), difference, 0.0)
     return headroom

@@ -11,7 +11,7 @@ from find_clusters import simulate
 from busbw.cli.main import main
 from busbw.errors import BusbwError
 from busbw.find.cluster import Cluster, NodeDescription
-from busbw.find.findings import Finding, make_findings
+from busbw.find.findings import Finding, UndecidedParts, make_findings
 from busbw.find.observations import RoundResult
 from busbw.find.rounds import Round
 from busbw.find.search import Search
@@ -45,9 +45,9 @@ class LimitedMeasurer(SimulatedMeasurer):
         return RoundResult(times_us=np.maximum(result.times_us, limit), errors={})
 
 
-def find(
+def search(
     *faults: str, states_types: bool, measurer_type: type[SimulatedMeasurer] = UnlikeMeasurer, nodes_per_leaf: int = 4
-) -> list[Finding]:
+) -> tuple[list[Finding], list[UndecidedParts]]:
     measurer = measurer_type(simulate("12x4", *faults, nodes_per_leaf=nodes_per_leaf).simulation)
     if states_types:
         names = ["A100" if node < OLD_NODES else "H100" for node in range(12)]
@@ -57,11 +57,34 @@ def find(
                 for node, name in zip(measurer.cluster.nodes, names, strict=True)
             ]
         )
-    search = Search(measurer=measurer)
-    explanation = search.run()
-    findings, undecided = make_findings(search.observations(), explanation, measurer.cluster)
+    run = Search(measurer=measurer)
+    explanation = run.run()
+    return make_findings(run.observations(), explanation, measurer.cluster)
+
+
+def find(
+    *faults: str, states_types: bool, measurer_type: type[SimulatedMeasurer] = UnlikeMeasurer, nodes_per_leaf: int = 4
+) -> list[Finding]:
+    findings, undecided = search(
+        *faults, states_types=states_types, measurer_type=measurer_type, nodes_per_leaf=nodes_per_leaf
+    )
     assert not undecided or not states_types
     return findings
+
+
+@pytest.mark.parametrize("old_nodes", [1, 2])
+def test_an_intermittent_nic_of_a_rare_type_is_no_healthy_cluster(
+    monkeypatch: pytest.MonkeyPatch, old_nodes: int
+) -> None:
+    monkeypatch.setattr(f"{__name__}.OLD_NODES", old_nodes)
+    findings, undecided = search("nic:0/1:3@0.3", states_types=True)
+    assert any(part.node == "n0" for part in (*findings, *(part for one in undecided for part in one.between)))
+
+
+def test_a_nic_of_the_only_node_of_its_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.OLD_NODES", 1)
+    [finding] = find("nic:0/1:10", states_types=True)
+    assert (finding.kind, finding.node, finding.nic) == ("nic", "n0", "mlx5_1")
 
 
 def test_older_gpus_are_not_accused() -> None:
