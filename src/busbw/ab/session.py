@@ -68,6 +68,8 @@ class SessionState:
     activity: str = "checking both sides"
     """Current activity, for progress texts."""
     ended_by: BlockEndedError | None = None
+    failed_side: str | None = None
+    """Side of the block that failed or was interrupted, "A" or "B"."""
     interrupted_by: KeyboardInterrupt | None = None
     """Interrupt between two blocks, or just after a block. None without it. An interrupted block is in `ended_by`."""
     stopped_because: str = ""
@@ -135,10 +137,7 @@ class Session:
 
         So a rejected flag ends the session early. Wrong data do not end the session: the comparison reports them.
         """
-        blocks = {
-            name: self._measurement.block(side, f"{CHECK_BLOCK_PREFIX}{name}", *CHECK_BLOCK_FLAGS)
-            for name, side in self._sides.items()
-        }
+        blocks = {name: self._block(name, f"{CHECK_BLOCK_PREFIX}{name}", *CHECK_BLOCK_FLAGS) for name in self._sides}
         self._require_like_systems()
         for name, block in blocks.items():
             wrong = [point for point, figure in block.items() if figure.wrong_elements]
@@ -218,12 +217,20 @@ class Session:
     def _measure_quadruple(self, name: str, *, a: str, b: str) -> Quadruple:
         """Measures four blocks: side `a` in the role of A, and side `b` in the role of B."""
         order = plan.choose_order(lambda: self._coin.random() < 0.5)
-        sides = {"A": self._sides[a], "B": self._sides[b]}
+        sides = {"A": a, "B": b}
         blocks: list[Block] = [
-            self._measurement.block(sides[letter], f"{name}-{position}-{letter}", *self._extra_flags)
+            self._block(sides[letter], f"{name}-{position}-{letter}", *self._extra_flags)
             for position, letter in enumerate(order, start=1)
         ]
         return Quadruple(order, (blocks[0], blocks[1], blocks[2], blocks[3]))
+
+    def _block(self, side: str, name: str, *extra_flags: str) -> Block:
+        """Measures a block of a side, "A" or "B"."""
+        try:
+            return self._measurement.block(self._sides[side], name, *extra_flags)
+        except BlockEndedError:
+            self.state.failed_side = side
+            raise
 
     @property
     def seconds_left(self) -> float | None:

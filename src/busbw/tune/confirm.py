@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec
 from busbw.ab.blocks import BlockEndedError
 from busbw.compare.result import ChangeVerdict, Comparison, SizeResult
-from busbw.errors import BusbwError, ExitCode, interrupt_exit_code
+from busbw.errors import ExitCode, interrupt_exit_code
 from busbw.tune.knobs import Candidate, Setting
 from busbw.tune.outputs import Winner
 from busbw.tune.screen import ScreenedCandidate, failure_text, with_settings
@@ -78,15 +78,17 @@ def confirm(
         comparison = None
         try:
             comparison = session.run()
-            error: BusbwError | None = session.state.ended_by
+            error: BlockEndedError | None = session.state.ended_by
             was_interrupted = session.state.is_interrupted
-        except BusbwError as raised:  # in the check blocks
-            error, was_interrupted = raised, isinstance(raised, BlockEndedError) and raised.was_interrupted
+        except BlockEndedError as raised:  # in the check blocks
+            error, was_interrupted = raised, raised.was_interrupted
         except KeyboardInterrupt as interrupt:
             tuning.exit_code = interrupt_exit_code(interrupt)
             break
         if error is not None and not was_interrupted:
-            decision = f"rejected: {failure_text(error) if isinstance(error, BlockEndedError) else error.problem}"
+            if session.state.failed_side != "B":
+                raise error  # the current setting does not run, so no candidate can be judged
+            decision = f"rejected: {failure_text(error)}"
         elif comparison is not None and (comparison.changed or not was_interrupted):
             decision = _adopt_if_faster(tuning, candidate, comparison)
         else:

@@ -248,6 +248,27 @@ def test_a_candidate_that_fails_in_its_session_is_rejected_alone(tmp_path: Path,
     assert tuning.exit_code == ExitCode.GOOD
 
 
+@dataclass(frozen=True)
+class FailingBase(MadeUp):
+    """Blocks of the current setting fail, but not those of a candidate."""
+
+    name: str = ""
+
+    def block(self, side: SideSpec, name: str, *extra: str) -> Block:
+        if name.startswith(self.name) and side.environment == BASE.environment:
+            raise CRASH
+        return super().block(side, name, *extra)
+
+
+@pytest.mark.parametrize("block", ["proof-A", "noise", "block-001"])
+def test_a_failure_of_the_current_setting_rejects_no_candidate(tmp_path: Path, block: str) -> None:
+    machine = machine_of(tmp_path, lambda environment: [1.2 ** len(environment)] * 2 + [1.0])
+    screened = screen(machine, BASE, candidates("A=1", "B=1"))
+    failing = FailingBase(Path("none"), (), tmp_path, machine.speed, random.Random(1), block)
+    with pytest.raises(BlockEndedError, match="crashed"):
+        confirm(failing, BASE, screened, max_candidates=10, rules=RULES)
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [(KeyboardInterrupt(), ExitCode.INTERRUPTED), (BlockEndedError("stopped", exit_code=130), ExitCode.INTERRUPTED)],
