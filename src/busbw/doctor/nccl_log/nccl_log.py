@@ -200,8 +200,10 @@ class NcclLog:
     def has_nvlink(self) -> bool | None:
         """True if NVLink connects all GPUs of a node. None if unknown."""
         # Bridges join pairs of GPUs. Other communicators of the job then have another type.
-        types = {match[1] for _, match in self.find(_PATTERN_TYPE)}
-        if types == {"NVL"} or self.contains(re.compile(r"[1-9]\d* nvls channels")):
+        types: dict[str, set[str]] = {}
+        for message, match in self.find(_PATTERN_TYPE):
+            types.setdefault(message.host, set()).add(match[1])
+        if {"NVL"} in types.values() or self.contains(re.compile(r"[1-9]\d* nvls channels")):
             return True
         return self.system.is_joined_by_nvlink if self.system and self.system.fabrics else None
 

@@ -41,7 +41,7 @@ _NAMES = {
     # /home/user, /scratch/user, /lustre/users/user
     r"(?:^|(?<=[/\s:=\"'(,]))(?:(?:home|[uU]sers|scratch|fsx|lustre|gpfs)/)+([^/\s:;,'\"<>()%]+)": "user",
     # NodeName=..., Reason=..., as scontrol prints them
-    r"(?m)^[ \t]*(?:Comment|Reason|Extra)=(.+)$": "name",
+    r"(?m)^[ \t]*(?:Comment|Reason|Extra)=(?!\(null\))(.+)$": "name",
     r"\b(?:NodeName|NodeHostName|NodeAddr|Owner|UserId|Account|Partitions)=([^\s(]+)": "name",
     # Serial Number: ..., vendor SN: ..., but not a path such as /serial: ...
     r"(?i)(?:(?<!/)serial(?:[ _]?n(?:umber|um|o))?|\b(?:vendor )?sn)[\"']?"

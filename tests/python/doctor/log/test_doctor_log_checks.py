@@ -74,6 +74,17 @@ CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
         "log-peers",
         "slow",
     ),
+    "no NVLink on one of two hosts": (
+        lambda: [
+            *changed(healthy_log(Job(nvls=False)), "P2P/CUMEM/read", "SHM/direct/direct", host="node1"),
+            *(
+                f"{header} NCCL INFO Pattern 4, crossNic 0, nChannels 12, bw 20.0/20.0, type {path}/PXN, sameChannels 1"
+                for header, path in (("node0:1000:3000 [0]", "NVL"), ("node1:1008:3008 [0]", "SYS"))
+            ),
+        ],
+        "log-peers",
+        "slow",
+    ),
     "the network instead of NVLink": (
         lambda: changed(ONE_NODE, "P2P/CUMEM/read", "NET/IB/0/GDRDMA"),
         "log-peers",

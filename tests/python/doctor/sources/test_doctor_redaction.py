@@ -142,6 +142,7 @@ def text_of(content: str) -> str:
         "libnccl.so.2.27.5.1 rdma-core-2.1.0.4-1.el9 std::vector<a::b> 400 Gb/sec (4X NDR) MT_0000000838",
         "getty@tty1.service nvidia-imex@1.service root@ 0x0000000000000004 mlx5_0 ibp24s0 bond0 eth0.100",
         "intel_iommu=on iommu=pt console=ttyS0 serial: N/A",
+        "Comment=(null)",
     ],
 )
 def test_other_texts_stay(text: str) -> None:
