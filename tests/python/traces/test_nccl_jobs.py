@@ -1,5 +1,6 @@
 """Logs of NCCL with several jobs, or with repeated text."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,11 @@ def test_only_the_newest_job_is_read(tmp_path: Path, has_times: bool, is_one_fil
     assert OLDER_IS_OUT in trace.problems
 
 
-def test_times_decide_which_job_is_the_newest(tmp_path: Path) -> None:
-    trace = read_files(tmp_path, *job(90, NEWER, "0x2", 30 * SECOND), *job(10, OLDER, "0x1", 0))
+@pytest.mark.parametrize("fraction", [r"\.\d{6}", r"(?!)"])
+def test_times_decide_which_job_is_the_newest(tmp_path: Path, fraction: str) -> None:
+    """Also times of whole seconds."""
+    texts = [*job(90, NEWER, "0x2", 30 * SECOND), *job(10, OLDER, "0x1", 0)]
+    trace = read_files(tmp_path, *(re.sub(fraction, "", text) for text in texts))
     assert counts_of(trace) == {0: NEWER, 1: NEWER}
     assert OLDER_IS_OUT in trace.problems
 

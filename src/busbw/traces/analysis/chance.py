@@ -44,7 +44,7 @@ class DelayChances:
         return float(np.exp(min(0.0, log_bounds.min())))
 
     def _log_means_of(self, ranks: Indices) -> Values:
-        """Returns the value of `_log_means`. A step without a known delay has NaN."""
+        """Returns the value of `_log_means`. A step without a known delay has minus infinity."""
         key = ranks.tobytes()
         if key not in self._log_means:
             late = self._late[ranks]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from busbw.support.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.traces.importers.nccl_communicators import Process
-from busbw.traces.importers.nccl_times import parse_time_ns
+from busbw.traces.importers.nccl_times import parse_coarse_time_ns
 from busbw.traces.importers.recording import open_recording, read_lines
 
 _HEADER = re.compile(HEADER)
@@ -94,7 +94,7 @@ def _find_calls(paths: Sequence[Path], jobs: Iterable[_Job]) -> None:
     for header, line, file_and_line in _messages(paths, b": opCount "):
         job = job_by_process.get((header["host"] or b"", header["pid"] or b""))
         if job:
-            position = _Position(parse_time_ns(line[: header.start()]), file_and_line)
+            position = _Position(parse_coarse_time_ns(line[: header.start()]), file_and_line)
             if job.first is None or position.is_before(job.first):
                 job.first = position
             if job.last is None or job.last.is_before(position):

@@ -11,9 +11,15 @@ _TIME = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)([.,]\d{1,9})?\] \Z")
 def parse_time_ns(prefix: bytes) -> int:
     """Returns the time at the end of the text before a message. 0 if it is missing, or has no fractions of a second."""
     match = _TIME.search(prefix) if prefix.endswith(b"] ") else None
-    if match is None or match[2] is None:
+    return parse_coarse_time_ns(prefix) if match is not None and match[2] is not None else 0
+
+
+def parse_coarse_time_ns(prefix: bytes) -> int:
+    """Like `parse_time_ns`, but also takes whole seconds, which suffice to order jobs."""
+    match = _TIME.search(prefix) if prefix.endswith(b"] ") else None
+    if match is None:
         return 0
-    return _second(match[1]) * 1_000_000_000 + int(match[2][1:].ljust(9, b"0"))
+    return _second(match[1]) * 1_000_000_000 + int((match[2] or b".0")[1:].ljust(9, b"0"))
 
 
 @lru_cache(maxsize=64)
