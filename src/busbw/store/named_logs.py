@@ -78,6 +78,11 @@ def read_named_logs(
             else:
                 on_skipped(problem)
             continue
+        is_in_folder = all(named_log.is_in_folder for named_log in named_logs)
+        if is_in_folder and _is_document(path) and not log.has_rows and not log.refused:
+            problems.append(f"{path_text(path)} has no rows")
+            on_note(f"{path_text(path)} is a document without rows and is left out.")
+            continue
         yield log
         has_log = True
     if not has_log and names:

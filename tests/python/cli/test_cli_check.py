@@ -294,7 +294,8 @@ def test_a_document_next_to_logs_does_not_change_the_result(
     folder = tmp_path / "logs"
     folder.mkdir()
     host_run(folder / "good.txt")
-    (folder / name).write_text("Logs of the acceptance test, with NCCL 2.28.\n")
+    quote = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1\n"
+    (folder / name).write_text(f"Logs of the acceptance test, with NCCL 2.28.\n{quote}")
     code, shown, _ = check(capsys, str(folder), "--reference", reference, "--json")
     told = json.loads(shown)
     assert (code, told["grade"]) == (0, "GOOD")

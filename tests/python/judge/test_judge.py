@@ -297,9 +297,15 @@ def test_figures_that_contradict_are_not_judged(one: Figure) -> None:
     assert "contradict" in found.reasons[0]
 
 
-def test_rounded_figures_do_not_contradict() -> None:
-    rounded = Figure(time_us=18.66, algbw_gbps=0.11, busbw_gbps=0.16)
-    found = only(judge(log([(2048, {"out_of_place": rounded})])))
+@pytest.mark.parametrize(
+    ("size_bytes", "rounded"),
+    [
+        (2048, Figure(time_us=18.66, algbw_gbps=0.11, busbw_gbps=0.16)),
+        (1024, Figure(time_us=5.0, algbw_gbps=0.22, busbw_gbps=0.33, derived=("algbw_gbps",))),  # 4.65 us, rounded
+    ],
+)
+def test_rounded_figures_do_not_contradict(size_bytes: int, rounded: Figure) -> None:
+    found = only(judge(log([(size_bytes, {"out_of_place": rounded})])))
     assert not any("contradict" in reason for reason in found.reasons)
 
 

@@ -55,6 +55,8 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     blocks = _split_into_lines(source.blocks())
     (header_line, *first_lines) = next(blocks)
     header = _column_names(header_line.text)
+    while header and not header[-1]:  # a comma at the end
+        header.pop()
     is_aws = any(name.startswith("oop_") for name in header)
     facts = TableFacts(columns=ColumnLayout(unit=time_unit(header)))
     tables = TableBuilder(_name_format(header, is_aws), facts, claims, source.name)

@@ -13,7 +13,8 @@ from busbw.readers.tables.quantities import DTYPES
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
 _ELEMENTS = re.compile(r"\belem(?:ent)?s?\b", re.IGNORECASE)
 """Sizes in elements are not read: their number of bytes is not known."""
-_SIZE_UNIT = re.compile(r"(?<![A-Za-z])([KMGT])i?B(?![A-Za-z/])", re.IGNORECASE)
+_SIZE_UNIT = re.compile(r"(?<![A-Za-z0-9])(?<![0-9] )([KMGT])i?B(?![A-Za-z/])", re.IGNORECASE)
+"""Unit of the sizes, but not that of a number, as in "8 B to 1 GB"."""
 _METRICS = (
     ("speedup", re.compile(r"speed[\s-]?up|\bratio\b", re.IGNORECASE)),
     ("busbw", re.compile(r"bus[\s_-]?(?:bw|bandwidth)", re.IGNORECASE)),

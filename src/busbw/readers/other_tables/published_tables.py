@@ -29,6 +29,10 @@ _GBPS_PER_UNIT = {
     "MBps": 1e-3,
     "GiB/s": 2**30 / 1e9,
 }
+_NODES_TIMES_GPUS = re.compile(
+    r"\b(\d{1,6})\s*(?:nodes?\s*)?[x\u00d7*]\s*(\d{1,6})\s*(?:GPUs?|ranks?)\b", re.IGNORECASE
+)
+_PER_NODE = re.compile(r"\bper\s+node\b|/\s*node\b", re.IGNORECASE)
 _VARIANT_RANKS = re.compile(r"\b(\d{1,6})\s*(?:x\s*)?(GPUs?|ranks?|nodes?)\b", re.IGNORECASE)
 _ANY_UNIT = "T"
 """Unit with which a fraction, such as 0.5, is a size too."""
@@ -70,7 +74,7 @@ def begins_with_size(grid: CellGrid) -> bool:
 def _count_header_rows(grid: CellGrid) -> int:
     """Returns the number of rows above the first size; 0 if no size follows the longest header."""
     for index, (_, cells) in enumerate(grid.rows[: MAX_HEADER_ROWS + 1]):
-        if cells and parse_size(cells[0], _ANY_UNIT) is not None:
+        if cells and (parse_size(cells[0]) is not None or parse_size(cells[0], _ANY_UNIT) is not None):
             return index
     return 0
 
@@ -120,9 +124,12 @@ def _read_subtable(
 
 
 def _ranks_of_variant(variant: str | None, heading_ranks: int | None) -> int | None:
-    """Returns the number of ranks in the header of a column, such as "16 GPUs". Otherwise that of the heading."""
-    match = _VARIANT_RANKS.search(variant or "")
-    if match is None:
+    """Returns the number of ranks in the header of a column: "16 GPUs", "2 x 8 GPUs". Otherwise that of the heading."""
+    text = variant or ""
+    if product := _NODES_TIMES_GPUS.search(text):
+        return int(product[1]) * int(product[2])
+    match = _VARIANT_RANKS.search(text)
+    if match is None or _PER_NODE.search(text):
         return heading_ranks
     return None if match[2].lower().startswith("node") else int(match[1])  # the GPUs of a node are not known
 

@@ -5,6 +5,7 @@ printed speed-up of one variant over another. Of these two, the new variant is t
 and the baseline is the other one. published_tables.py calls this for each row.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from busbw.units import count_text, size_text
 
 _MAX_NAMED = 4
 """Maximum number of wrong speed-ups that a warning lists."""
+_BASELINE = re.compile(r"\b[NR]CCL\b|\bbaseline\b", re.IGNORECASE)
+"""Name of a variant that others are compared with."""
 
 
 class _WrongSpeedup(NamedTuple):
@@ -79,9 +82,9 @@ class SpeedupChecks:
 def _find_columns(header: str, columns: Sequence[MetricColumn], index: int) -> tuple[MetricColumn, MetricColumn] | None:
     """Returns the columns of the baseline and of the new variant; None if the header is ambiguous.
 
-    The new variant is the one that the header names. Of two others it is the one without a name, as the program that
-    prints the table, or the second. The baseline is the first other variant. Only columns before the column `index` of
-    the speed-up count.
+    The new variant is the one that the header names. Of two others it is the second; but beside a library or baseline
+    it is the one without a name, the program that prints the table. The baseline is the first other variant. Only
+    columns before the column `index` of the speed-up count.
     """
     candidates = [column for column in columns if column.metric != "speedup" and column.position < index]
     by_variant: dict[str, MetricColumn] = {}
@@ -90,7 +93,8 @@ def _find_columns(header: str, columns: Sequence[MetricColumn], index: int) -> t
     named = [variant for variant in by_variant if variant and _has_name(header, variant)]
     new = max(named, key=len) if named else None
     if new is None and len(by_variant) == 2:
-        new = "" if "" in by_variant else list(by_variant)[1]
+        is_beside_baseline = "" in by_variant and any(map(_BASELINE.search, by_variant))
+        new = "" if is_beside_baseline else list(by_variant)[1]
     others = [variant for variant in by_variant if variant != new]
     if new is None or not others or by_variant[others[0]].metric != by_variant[new].metric:
         return None

@@ -101,14 +101,15 @@ class PrintedNumber(NamedTuple):
 
 
 _QUANTITY = re.compile(
-    r"[*_`~\s]*([+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,6}\.[0-9]+|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)(?:\s*([A-Za-z\u00b5\u03bc/%\u00d7]+))?[*_`\s]*$"
+    r"[*_`~\s]*([+-]?(?:[0-9]{1,3}(?:(?:,[0-9]{3}){1,6}\.[0-9]+|(?:,[0-9]{3}){2,6})|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)(?:\s*([A-Za-z\u00b5\u03bc/%\u00d7]+))?[*_`\s]*$"
 )
 
 
 def parse_number(text: str) -> PrintedNumber | None:
     """Returns the number in a cell; None if it is not a number with an optional unit after it.
 
-    The commas of "1,234.50" are groups. "72,69" and "1,234" are no numbers, because they may mean 72.69 and 1.234.
+    The commas of "1,234.50" and "1,234,567" are groups. "72,69" and "1,234" are no numbers, because they may mean 72.69
+    and 1.234.
     """
     match = _QUANTITY.match(text) if len(text) < 64 else None
     if not match:

@@ -34,6 +34,11 @@ def test_empty_columns_at_the_end_of_a_line_are_ignored(tmp_path: Path) -> None:
     assert (len(log.rows), log.refused) == (3, ())
 
 
+def test_a_comma_at_the_end_of_the_header_is_ignored(tmp_path: Path) -> None:
+    log = read(write(tmp_path, f"{HEADER},", *LINES))
+    assert (len(log.rows), log.refused) == (3, ())
+
+
 @pytest.mark.parametrize("name", ["time_ms", "Time (ms)", "timems"])
 @pytest.mark.parametrize("has_algbw", [True, False])
 def test_times_in_milliseconds(tmp_path: Path, name: str, has_algbw: bool) -> None:

@@ -32,6 +32,8 @@ def test_header_states_placement(header: str, placement: str) -> None:
         ("Message size [KiB]", ("0.5", "4 MB", "64 B"), (512, 4 << 20, 64)),
         ("Size", ("8", "1K", "1 GB"), (8, 1 << 10, 1 << 30)),
         ("Size (bytes)", ("8", "1,024", "2048"), (8, 1024, 2048)),
+        ("Bytes", ("8388608", "1,073,741,824"), (8 << 20, 1 << 30)),
+        ("Size in bytes (8 B to 1 GB)", ("1024", "2048"), (1024, 2048)),
     ],
 )
 def test_the_header_states_the_unit_of_sizes(
@@ -69,3 +71,18 @@ def test_columns_state_their_ranks(tmp_path: Path) -> None:
     (tmp_path / "log.md").write_text(f"# all_reduce, 8x H100\n\n{header}| 1 MB | 50 | 60 | 70 |\n")
     log = read(tmp_path / "log.md")
     assert [log.tables[0].ranks_of(row) for row in log.rows] == [16, None, 8]
+
+
+@pytest.mark.parametrize("header", ["2 x 8 GPUs", "2 nodes x 8 GPUs", "8 GPUs per node", "16 GPUs"])
+def test_nodes_times_gpus_are_the_ranks_of_a_column(tmp_path: Path, header: str) -> None:
+    text = f"# all_reduce on 16x H100\n\n| Size | {header} algbw (GB/s) |\n|---|---|\n| 1 MB | 60 |\n"
+    (tmp_path / "log.md").write_text(text)
+    log = read(tmp_path / "log.md")
+    assert [log.tables[0].ranks_of(row) for row in log.rows] == [16]
+
+
+def test_a_speed_up_belongs_to_the_second_of_two_unknown_variants(tmp_path: Path) -> None:
+    header = "| Size | busbw (GB/s) | tuned busbw (GB/s) | Speedup |\n|---|---|---|---|\n"
+    (tmp_path / "log.md").write_text(f"# all_reduce, 8x H100\n\n{header}| 1 MB | 100.0 | 150.0 | 1.50x |\n")
+    [table] = read(tmp_path / "log.md").tables
+    assert not table.warnings
