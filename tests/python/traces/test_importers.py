@@ -329,6 +329,15 @@ def test_chakra(tmp_path: Path) -> None:
     assert_unknown(trace, "redop", "algorithm", "enqueue_ns")
 
 
+def test_equal_chakra_files_are_of_different_ranks(tmp_path: Path) -> None:
+    first, *others = foreign_recordings.write_chakra(JOB, tmp_path)
+    for path in others:
+        path.write_bytes(first.read_bytes())
+    trace = read([first, *others])
+    assert [rank.rank for rank in trace.ranks] == list(range(1 + len(others)))
+    assert not any("copies" in problem for problem in trace.problems)
+
+
 def test_missing_ranks_are_named(tmp_path: Path) -> None:
     paths = write_each(tmp_path, lambda rank: foreign_recordings.kineto_document(JOB, rank))
     trace = read([paths[1], paths[3]])

@@ -7,9 +7,9 @@ __all__ = ["IMPORTERS", "Importer"]
 
 IMPORTERS = (
     Importer("NCCL Inspector", "inspector", inspector.recognizes, inspector.read),
-    Importer("PyTorch flight recorder", "flight recorder", flight_recorder.recognizes, flight_recorder.read),
+    Importer("PyTorch flight recorder", "flight recorder", flight_recorder.recognizes, flight_recorder.read, True),
     Importer("PyTorch profiler", "kineto", kineto.recognizes, kineto.read),
-    Importer("Chakra", "chakra", chakra.recognizes, chakra.read),
+    Importer("Chakra", "chakra", chakra.recognizes, chakra.read, True),
     Importer("NCCL log", "NCCL log", nccl_log.recognizes, nccl_log.read),
 )
 """All importers, more specific ones first."""

@@ -31,6 +31,8 @@ class Importer:
     """
     fill_trace: Callable[[TraceBuilder, Sequence[Path]], Sequence[str]]
     """Adds the recordings of one job to a trace. Returns sentences on the facts that their format lacks."""
+    has_ranks_in_names: bool = False
+    """True if the name of a file states its rank. Files of equal content can then be of different ranks."""
 
     def read(self, paths: Sequence[Path]) -> Trace:
         """Returns the trace of all files together. It has the name of the only file, or of the directory.
@@ -40,7 +42,8 @@ class Importer:
         """
         name = path_text(paths[0].name if len(paths) == 1 else paths[0].absolute().parent.name)
         builder = TraceBuilder(name, f"import {self.source_format}")
-        limitations = self.fill_trace(builder, _leave_out_copies(builder, paths))
+        distinct_paths = paths if self.has_ranks_in_names else _leave_out_copies(builder, paths)
+        limitations = self.fill_trace(builder, distinct_paths)
         _cut_to_common_sequences(builder)
         _clear_single_groups(builder)
         trace = builder.build()
