@@ -301,7 +301,7 @@ class _IntermittentModel(_PersistentModel):
         compared = flows[has_evidence]
         evidence[has_evidence] = self._evidence_by_count[self._classes[compared], self._slow_counts[compared]]
         is_unlike = self._headroom[flows] > 0
-        # A faster part can be hidden in such a flow, so the flow exonerates nothing, but its slow iterations count.
+        # A faster part can be hidden in such a flow, so the flow hardly exonerates, but its slow iterations count.
         evidence[is_unlike] = np.maximum(evidence[is_unlike], with_hidden(evidence[is_unlike], 0.0))
         return evidence
 

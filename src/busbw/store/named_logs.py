@@ -62,12 +62,13 @@ def read_named_logs(
     has_log, problems = False, []
     for named_logs in logs_by_file.values():
         path = named_logs[0].path
+        is_in_folder = all(named_log.is_in_folder for named_log in named_logs)
         if len(named_logs) > 1:
             on_note(f"{path_text(path)} was given {len(named_logs)} times and is read once.")
         try:
             log = readers.read(path)
         except BusbwError as error:
-            if not all(named_log.is_in_folder for named_log in named_logs):
+            if not is_in_folder:
                 raise  # the user named the log itself
             problem = f"{path_text(path)} was skipped: {error}"
             problems.append(problem)
@@ -78,7 +79,6 @@ def read_named_logs(
             else:
                 on_skipped(problem)
             continue
-        is_in_folder = all(named_log.is_in_folder for named_log in named_logs)
         if is_in_folder and _is_document(path) and not log.has_rows and not log.refused:
             problems.append(f"{path_text(path)} has no rows")
             on_note(f"{path_text(path)} is a document without rows and is left out.")

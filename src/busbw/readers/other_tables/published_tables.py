@@ -35,7 +35,7 @@ _NODES_TIMES_GPUS = re.compile(
 _PER_NODE = re.compile(r"\bper\s+node\b|/\s*node\b", re.IGNORECASE)
 _VARIANT_RANKS = re.compile(r"\b(\d{1,6})\s*(?:x\s*)?(GPUs?|ranks?|nodes?)\b", re.IGNORECASE)
 _ANY_UNIT = "T"
-"""Unit with which a fraction, such as 0.5, is a size too."""
+"""Unit with which a fraction, such as 0.5, is a size too. Large sizes in bytes would be too large with it."""
 MAX_HEADER_ROWS = 4
 """Maximum number of rows above the first size."""
 

@@ -10,15 +10,21 @@ _TIME = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)([.,]\d{1,9})?\] \Z")
 
 def parse_time_ns(prefix: bytes) -> int:
     """Returns the time at the end of the text before a message. 0 if it is missing, or has no fractions of a second."""
-    match = _TIME.search(prefix) if prefix.endswith(b"] ") else None
-    return parse_coarse_time_ns(prefix) if match is not None and match[2] is not None else 0
+    match = _find_time(prefix)
+    return _time_ns(match) if match is not None and match[2] is not None else 0
 
 
 def parse_coarse_time_ns(prefix: bytes) -> int:
     """Like `parse_time_ns`, but also takes whole seconds, which suffice to order jobs."""
-    match = _TIME.search(prefix) if prefix.endswith(b"] ") else None
-    if match is None:
-        return 0
+    match = _find_time(prefix)
+    return _time_ns(match) if match is not None else 0
+
+
+def _find_time(prefix: bytes) -> re.Match[bytes] | None:
+    return _TIME.search(prefix) if prefix.endswith(b"] ") else None
+
+
+def _time_ns(match: re.Match[bytes]) -> int:
     return _second(match[1]) * 1_000_000_000 + int((match[2] or b".0")[1:].ljust(9, b"0"))
 
 
